@@ -46,7 +46,7 @@ impl Custom {
     pub fn schema(self) -> &'static Schema {
         // One cell for each kind: a program that never needs an Order does not keep its schema in memory.
         static READ: [OnceLock<Schema>; Custom::ALL.len()] = [const { OnceLock::new() }; Custom::ALL.len()];
-        READ[self as usize].get_or_init(|| Schema::of(&self.open_api_schema()))
+        READ[self as usize].get_or_init(|| Schema::from_json(&self.open_api_schema()))
     }
 
     /// The schema of `spec`.

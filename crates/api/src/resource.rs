@@ -13,7 +13,7 @@ pub struct Resource {
 }
 
 impl Resource {
-    pub fn of(kind: Kind) -> Resource {
+    pub fn from_kind(kind: Kind) -> Resource {
         let (api_version, kind, plural) = match kind {
             Kind::Pod => ("v1", "Pod", "pods"),
             Kind::Deployment => ("apps/v1", "Deployment", "deployments"),
@@ -38,7 +38,7 @@ impl Resource {
     /// The path of the list that contains `target`.
     pub fn path_beside(target: &Target) -> String {
         let Target { kind, namespace, .. } = target;
-        Resource::of(*kind).path(kind.is_namespaced().then_some(namespace))
+        Resource::from_kind(*kind).path(kind.is_namespaced().then_some(namespace))
     }
 
     /// The path of `target`.
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn paths_as_the_api_server_has_them() {
-        assert_eq!(Resource::of(Kind::Pod).path(None), "/api/v1/pods");
-        assert_eq!(Resource::of(Kind::Job).path(Some("shop")), "/apis/batch/v1/namespaces/shop/jobs");
+        assert_eq!(Resource::from_kind(Kind::Pod).path(None), "/api/v1/pods");
+        assert_eq!(Resource::from_kind(Kind::Job).path(Some("shop")), "/apis/batch/v1/namespaces/shop/jobs");
     }
 }

@@ -35,13 +35,13 @@ pub struct Schema {
 impl Schema {
     /// Parses the parts of an `openAPIV3Schema` that validation needs. Panics if a pattern or a rule has no Rust
     /// equivalent, because our checks would then accept invalid objects; a test parses every definition.
-    pub fn of(schema: &Value) -> Schema {
+    pub fn from_json(schema: &Value) -> Schema {
         let text = |keyword: &str| schema[keyword].as_str().map(str::to_owned);
         let list = |keyword: &str| schema[keyword].as_array().into_iter().flatten();
         let texts = |keyword: &str| -> Vec<String> {
             list(keyword).filter_map(Value::as_str).map(str::to_owned).collect()
         };
-        let below = |keyword: &str| schema.get(keyword).map(|schema| Box::new(Schema::of(schema)));
+        let below = |keyword: &str| schema.get(keyword).map(|schema| Box::new(Schema::from_json(schema)));
         let bound = |keywords: [&str; 3]| keywords.iter().find_map(|keyword| schema[*keyword].as_f64());
         Schema {
             kind: text("type"),
@@ -49,7 +49,7 @@ impl Schema {
             words: schema["enum"].as_array().cloned(),
             required: texts("required"),
             properties: schema["properties"].as_object().map(|properties| {
-                properties.iter().map(|(name, schema)| (name.clone(), Schema::of(schema))).collect()
+                properties.iter().map(|(name, schema)| (name.clone(), Schema::from_json(schema))).collect()
             }),
             additional: below("additionalProperties"),
             items: below("items"),

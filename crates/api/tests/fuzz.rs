@@ -161,7 +161,7 @@ fn object(kind: Kind, value: &Value) -> Option<Object> {
     })
 }
 
-fn told(objects: &[(Kind, Value)]) {
+fn process_all(objects: &[(Kind, Value)]) {
     let mut index = Index::of_full_mode();
     for kind in Kind::of_mode(true) {
         index.list_begins(kind, 1);
@@ -185,7 +185,7 @@ fn the_objects_are_read() {
     for (kind, value) in objects().iter().filter(|(kind, _)| *kind != Kind::Note) {
         assert!(object(*kind, value).is_some(), "{kind:?}");
     }
-    told(&objects());
+    process_all(&objects());
 }
 
 #[test]
@@ -208,6 +208,6 @@ fn whatever_a_watch_tells_nothing_breaks() {
                 (_, None) => {}
             }
         }
-        told(&objects);
+        process_all(&objects);
     });
 }

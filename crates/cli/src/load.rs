@@ -86,7 +86,7 @@ pub async fn everywhere(connection: &Connection) -> Result<Vec<SequenceObject>> 
 }
 
 pub fn sequences_path(namespace: Option<&str>) -> String {
-    Resource::of(Kind::Sequence).path(namespace)
+    Resource::from_kind(Kind::Sequence).path(namespace)
 }
 
 fn unlisted(connection: &Connection, error: kube::Error, place: &str) -> anyhow::Error {
@@ -114,14 +114,14 @@ pub async fn load(
         Index::of_full_mode()
     });
     add_nodes(connection, sequences, &mut loader, &mut gaps).await?;
-    let path = Resource::of(Kind::Pod).path(Some(namespace));
+    let path = Resource::from_kind(Kind::Pod).path(Some(namespace));
     let pods: Vec<PodObject> = list(connection, &path, &ListParams::default())
         .await
         .map_err(|error| connection.explained(error, &format!("list pods in namespace {namespace}")))?;
     let mut forbidden = Vec::new();
     for kind in OwnerKind::ALL.into_iter().filter_map(Kind::of_owner) {
-        let Resource { plural, .. } = Resource::of(kind);
-        let path = Resource::of(kind).path(Some(namespace));
+        let Resource { plural, .. } = Resource::from_kind(kind);
+        let path = Resource::from_kind(kind).path(Some(namespace));
         match list::<OwnerObject>(connection, &path, &ListParams::default()).await {
             Ok(owners) => loader.add(kind, &owners),
             Err(error) if has_code(&error, 403) => forbidden.push(plural),
@@ -192,7 +192,7 @@ async fn add_nodes(
 /// Loads one pod and the sequences that it belongs to. This reads less, and needs fewer permissions, than [`load`].
 pub async fn load_pod(connection: &Connection, name: &str, sequences: &Sequences) -> Result<Loaded> {
     let namespace = &connection.namespace;
-    let path = Resource::of(Kind::Pod).path(Some(namespace));
+    let path = Resource::from_kind(Kind::Pod).path(Some(namespace));
     let get = Request::new(&path).get(name, &GetParams::default()).map_err(kube::Error::BuildRequest)?;
     let pods: Vec<PodObject> = match connection.client.request(get).await {
         Ok(pod) => vec![pod],

@@ -79,18 +79,18 @@ pub fn width() -> Option<usize> {
 
 /// Prints a note: information that is not part of the result.
 pub fn note(text: impl Show) {
-    say(&shown!("{} {}\n", styled(BUSY, "note:"), text));
+    write_to_stderr(&shown!("{} {}\n", styled(BUSY, "note:"), text));
 }
 
 pub fn hint(text: impl Show) {
-    say(&shown!("{} {}\n", styled(FAINT, "hint:"), text));
+    write_to_stderr(&shown!("{} {}\n", styled(FAINT, "hint:"), text));
 }
 
 /// Prints an error in one line, unless it is a [`DrawnError`].
 pub fn error(error: &anyhow::Error) {
     let text = format!("{error:#}");
     let text = if error.is::<DrawnError>() { Shown::drawing(&text) } else { Shown::cleaned(&text) };
-    say(&shown!("{} {}\n", styled(BAD, "error:"), text));
+    write_to_stderr(&shown!("{} {}\n", styled(BAD, "error:"), text));
 }
 
 /// An error that shows a position in a text, over several lines and in colours.
@@ -105,7 +105,7 @@ impl fmt::Display for DrawnError {
 
 impl std::error::Error for DrawnError {}
 
-fn say(line: &Shown) {
+fn write_to_stderr(line: &Shown) {
     // An error is ignored: if stderr is closed, it cannot be reported.
     let _ = anstream::stderr().write_all(line.as_str().as_bytes());
 }

@@ -3,9 +3,9 @@
 /// Minimum similarity of two names (Jaro-Winkler, 0 to 1) for a suggestion: `postgres-0` and `postgres-1` have 0.96, `web` and
 /// `webb` 0.94, `web` and `app` 0.
 const ALIKE: f64 = 0.8;
-const MOST: usize = 3;
+const MOST_SIMILAR: usize = 3;
 /// Maximum number of names to list if none is similar.
-const SOME: usize = 5;
+const MOST_LISTED: usize = 5;
 
 /// Returns the end of a "not found" message: similar names, or else the existing ones.
 pub fn suggestion<'a>(wanted: &str, there: impl IntoIterator<Item = &'a str>) -> String {
@@ -18,13 +18,13 @@ pub fn suggestion<'a>(wanted: &str, there: impl IntoIterator<Item = &'a str>) ->
         .collect();
     alike.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(other.1)));
     if !alike.is_empty() {
-        let names: Vec<&str> = alike.iter().take(MOST).map(|(_, name)| *name).collect();
+        let names: Vec<&str> = alike.iter().take(MOST_SIMILAR).map(|(_, name)| *name).collect();
         return format!("; did you mean {}?", names.join(" or "));
     }
     match there.len() {
         0 => "; none exist".into(),
-        1..=SOME => format!("; existing: {}", there.join(", ")),
-        more => format!("; existing: {}, and {} more", there[..SOME].join(", "), more - SOME),
+        1..=MOST_LISTED => format!("; existing: {}", there.join(", ")),
+        more => format!("; existing: {}, and {} more", there[..MOST_LISTED].join(", "), more - MOST_LISTED),
     }
 }
 

@@ -21,7 +21,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::json;
 
 /// The result of a request: the current object, where the caller needs it.
-pub type Answer = Result<Option<Item>, Failure>;
+pub type WriteAnswer = Result<Option<Item>, Failure>;
 
 pub(crate) async fn send_patch<T: DeserializeOwned>(
     client: &Client,
@@ -33,27 +33,27 @@ pub(crate) async fn send_patch<T: DeserializeOwned>(
     client::send(client, request("PATCH", &path, content, body.value.to_string().into_bytes())).await
 }
 
-pub async fn patch_pod(client: &Client, pod: &PodPatch, labels: &KeptLabels) -> Answer {
+pub async fn patch_pod(client: &Client, pod: &PodPatch, labels: &KeptLabels) -> WriteAnswer {
     let path = Resource::path_to(&pod.target());
     let pod: PodObject = send_patch(client, &path, &patch::pod(pod)).await?;
     Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
 }
 
 /// Reads the current pod, after a write with an unknown outcome.
-pub async fn get_pod(client: &Client, pod: &Target, labels: &KeptLabels) -> Answer {
+pub async fn get_pod(client: &Client, pod: &Target, labels: &KeptLabels) -> WriteAnswer {
     let pod: PodObject = client::get(client, &Resource::path_to(pod)).await?;
     Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
 }
 
-pub async fn patch_node(client: &Client, node: &NodePatch) -> Answer {
-    let path = format!("{}/{}", Resource::of(Kind::Node).path(None), node.name);
+pub async fn patch_node(client: &Client, node: &NodePatch) -> WriteAnswer {
+    let path = format!("{}/{}", Resource::from_kind(Kind::Node).path(None), node.name);
     let node: NodeObject = send_patch(client, &path, &patch::node(node)).await?;
     Ok(Some(Item::plain(Object::Node(node.facts()))))
 }
 
 /// Writes the note of a sequence: replaces it if it is `known`, else creates it. If the assumption is outdated, the other
 /// method is tried immediately.
-pub async fn write_note(client: &Client, own: &str, wanted: &Note, known: bool) -> Answer {
+pub async fn write_note(client: &Client, own: &str, wanted: &Note, known: bool) -> WriteAnswer {
     let too_large =
         || Failure { code: Some(413), message: "the note would exceed the size limit of a ConfigMap".into() };
     let content = note::config_map(wanted, own).ok_or_else(too_large)?;
@@ -82,7 +82,7 @@ pub async fn write_note(client: &Client, own: &str, wanted: &Note, known: bool) 
     Ok(Some(Item::plain(Object::Note(note))))
 }
 
-pub async fn drop_note(client: &Client, own: &str, sequence: Uid) -> Answer {
+pub async fn drop_note(client: &Client, own: &str, sequence: Uid) -> WriteAnswer {
     if planted(Bug::NotesStay) {
         return Ok(None);
     }
@@ -109,7 +109,7 @@ pub enum NewStatus {
     Order(Box<OrderStatus>),
 }
 
-pub async fn write_status(client: &Client, write: StatusWrite) -> Answer {
+pub async fn write_status(client: &Client, write: StatusWrite) -> WriteAnswer {
     let StatusWrite { target, resource_version, status } = write;
     let path = format!("{}/status", Resource::path_to(&target));
     let item = match status {
@@ -138,10 +138,10 @@ pub struct EventWrite {
     pub instance: String,
 }
 
-pub async fn write_event(client: &Client, write: EventWrite) -> Answer {
+pub async fn write_event(client: &Client, write: EventWrite) -> WriteAnswer {
     let EventWrite { event, version, action, at, instance } = write;
     let Subject { kind, namespace, name, uid } = event.about;
-    let resource = Resource::of(kind);
+    let resource = Resource::from_kind(kind);
     let event_type = match event.kind {
         EventKind::Normal => "Normal",
         EventKind::Warning => "Warning",

@@ -4,7 +4,7 @@
 //! The loop stores its state in atomics, and another thread reads them: a long step of the loop does not make probes fail.
 
 use crate::metrics::ByKind;
-use crate::server::{Answer, answer, text};
+use crate::server::{HttpAnswer, answer, text};
 use crate::shared::Shared;
 use crate::watch::WATCH_SECONDS;
 use http::{Method, StatusCode};
@@ -55,17 +55,17 @@ impl Health {
         self.started.fetch_or(synced, Ordering::Relaxed);
         self.turned.store(self.now(), Ordering::Relaxed);
         if planted(Bug::AliveForEver) {
-            Kind::of_mode(false).into_iter().for_each(|kind| self.heard(kind));
+            Kind::of_mode(false).into_iter().for_each(|kind| self.watch_reported(kind));
         }
     }
 
     /// Records that these kinds are watched from now on.
     pub fn watching(&self, kinds: &[Kind]) {
-        kinds.iter().for_each(|kind| self.heard(*kind));
+        kinds.iter().for_each(|kind| self.watch_reported(*kind));
     }
 
     /// Records a message of a watch.
-    pub fn heard(&self, kind: Kind) {
+    pub fn watch_reported(&self, kind: Kind) {
         self.heard[kind as usize].store(self.now(), Ordering::Relaxed);
     }
 
@@ -102,7 +102,7 @@ impl Default for Health {
 }
 
 /// Answers a probe.
-pub fn probe(shared: &Shared, method: &Method, path: &str) -> Answer {
+pub fn probe(shared: &Shared, method: &Method, path: &str) -> HttpAnswer {
     let health = &shared.health;
     let listed = |listed: &AtomicBool| match listed.load(Ordering::Relaxed) {
         true => text(StatusCode::OK, "ok\n"),
@@ -121,7 +121,7 @@ pub fn probe(shared: &Shared, method: &Method, path: &str) -> Answer {
 }
 
 /// Answers a scrape.
-pub fn scrape(shared: &Shared, method: &Method, path: &str) -> Answer {
+pub fn scrape(shared: &Shared, method: &Method, path: &str) -> HttpAnswer {
     match path {
         _ if !is_get(method) => return only_get(),
         "/metrics" => {}
@@ -138,7 +138,7 @@ fn is_get(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD)
 }
 
-fn only_get() -> Answer {
+fn only_get() -> HttpAnswer {
     text(StatusCode::METHOD_NOT_ALLOWED, "only GET is allowed\n")
 }
 

@@ -7,7 +7,7 @@ use futures::stream::{self, BoxStream, StreamExt};
 use kube::Client;
 use rollcall_api::names;
 use rollcall_api::patch::Style;
-use rollcall_core::lease::{Candidate, Record, Step, Terms};
+use rollcall_core::lease::{Candidate, LeaseRecord, LeaseStep, Terms};
 use serde::Deserialize;
 use serde_json::json;
 use std::time::Duration;
@@ -47,8 +47,8 @@ struct LeaseSpec {
 }
 
 impl LeaseObject {
-    fn record(self, terms: &Terms) -> Record {
-        Record {
+    fn record(self, terms: &Terms) -> LeaseRecord {
+        LeaseRecord {
             holder: self.spec.holder_identity,
             duration: self.spec.lease_duration_seconds.map_or(terms.duration, Duration::from_secs),
             version: self.metadata.resource_version,
@@ -100,18 +100,20 @@ impl Keeper {
             return self.failed(&failure);
         }
         let written = match self.candidate.step(&self.terms, self.clock.elapsed()) {
-            Step::Create => self.write(None).await,
-            Step::Take { version } | Step::Renew { version } => match self.write(Some(version)).await {
-                // The lease was deleted.
-                Err(failure) if failure.code == Some(404) => self.write(None).await,
-                written => written,
-            },
-            Step::Wait { again } => {
+            LeaseStep::Create => self.write(None).await,
+            LeaseStep::Take { version } | LeaseStep::Renew { version } => {
+                match self.write(Some(version)).await {
+                    // The lease was deleted.
+                    Err(failure) if failure.code == Some(404) => self.write(None).await,
+                    written => written,
+                }
+            }
+            LeaseStep::Wait { again } => {
                 // Check at least this often: the holder may release the lease early.
                 self.next = Instant::now() + again.min(LONGEST_WAIT);
                 return News::Following;
             }
-            Step::Lost => return News::Lost,
+            LeaseStep::Lost => return News::Lost,
         };
         match written {
             Ok(record) => {
@@ -141,8 +143,10 @@ impl Keeper {
         self.failures += 1;
         self.next = Instant::now() + wait;
         match self.candidate.step(&self.terms, self.clock.elapsed()) {
-            Step::Lost => News::Lost,
-            Step::Create | Step::Take { .. } | Step::Renew { .. } | Step::Wait { .. } => News::Following,
+            LeaseStep::Lost => News::Lost,
+            LeaseStep::Create | LeaseStep::Take { .. } | LeaseStep::Renew { .. } | LeaseStep::Wait { .. } => {
+                News::Following
+            }
         }
     }
 
@@ -163,7 +167,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn write(&self, version: Option<String>) -> Result<Record, Failure> {
+    async fn write(&self, version: Option<String>) -> Result<LeaseRecord, Failure> {
         let now = format!("{:.6}", self.clock.now());
         let spec = json!({
             "holderIdentity": self.terms.identity,

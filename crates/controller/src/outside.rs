@@ -3,7 +3,7 @@
 
 use crate::health::{probe, scrape};
 use crate::server::limits::Limits;
-use crate::server::{Answer, plain, serve};
+use crate::server::{HttpAnswer, plain, serve};
 use crate::shared::Shared;
 use anyhow::Context;
 use http::Method;
@@ -19,7 +19,7 @@ pub struct Outside {
     thread: Option<JoinHandle<()>>,
 }
 
-type Respond = fn(&Shared, &Method, &str) -> Answer;
+type Respond = fn(&Shared, &Method, &str) -> HttpAnswer;
 
 impl Outside {
     /// Binds the addresses and starts the thread. An address that is not available is reported immediately.
@@ -40,7 +40,7 @@ impl Outside {
         let run = move || {
             let _end = end;
             runtime.block_on(async {
-                let servers = servers.into_iter().map(|server| one(server, shared.clone()));
+                let servers = servers.into_iter().map(|server| serve_one(server, shared.clone()));
                 tokio::select! {
                     biased;
                     () = until.cancelled() => {}
@@ -80,7 +80,7 @@ fn listen(address: Option<SocketAddr>) -> anyhow::Result<Option<TcpListener>> {
     Ok(Some(listener))
 }
 
-async fn one(server: (TcpListener, Limits, Respond), shared: Arc<Shared>) -> std::io::Result<()> {
+async fn serve_one(server: (TcpListener, Limits, Respond), shared: Arc<Shared>) -> std::io::Result<()> {
     let (listener, limits, respond) = server;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let about = shared.clone();

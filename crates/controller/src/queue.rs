@@ -36,7 +36,7 @@ impl Laned for Key {
 
 #[derive(Debug)]
 pub struct Queue<K> {
-    lanes: Vec<Lane<K>>,
+    lanes: Vec<LaneQueue<K>>,
     /// The lane whose turn is next.
     next_lane: usize,
     wakes: BTreeSet<(Instant, K)>,
@@ -47,14 +47,14 @@ pub struct Queue<K> {
 }
 
 #[derive(Clone, Debug)]
-struct Lane<K> {
+struct LaneQueue<K> {
     /// The dirty keys, with the time since when each is dirty.
     dirty: BTreeMap<K, Instant>,
     /// The key of the last decision. The search continues behind it, so that every key gets its turn.
     cursor: Option<K>,
 }
 
-impl<K: Copy + Ord> Lane<K> {
+impl<K: Copy + Ord> LaneQueue<K> {
     /// Removes and returns the next key for which `ready` holds, and since when it is dirty.
     fn pop(&mut self, ready: impl Fn(&K) -> bool) -> Option<(K, Instant)> {
         let ready = |(key, _): &(&K, &Instant)| ready(key);
@@ -71,7 +71,7 @@ impl<K: Copy + Ord> Lane<K> {
 impl<K: Laned> Queue<K> {
     pub fn new(seed: u64) -> Queue<K> {
         Queue {
-            lanes: vec![Lane { dirty: BTreeMap::new(), cursor: None }; K::LANES],
+            lanes: vec![LaneQueue { dirty: BTreeMap::new(), cursor: None }; K::LANES],
             next_lane: 0,
             wakes: BTreeSet::new(),
             wake_of: BTreeMap::new(),

@@ -16,14 +16,14 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 pub struct Repeats {
-    recent: Written,
-    older: Written,
+    recent: RecordedWrites,
+    older: RecordedWrites,
     since: Option<Instant>,
 }
 
 /// Hash of the last write, and whether it was a repetition. The key is the uid of the sequence, Order, ticket or pod that
 /// caused the write, and the name of the written object.
-type Written = BTreeMap<(Uid, Arc<str>), (u64, bool)>;
+type RecordedWrites = BTreeMap<(Uid, Arc<str>), (u64, bool)>;
 
 impl Repeats {
     /// Records a write.

@@ -2,7 +2,7 @@
 //! have.
 
 /// A lane; `None` for writes that belong to no lane: statuses and events.
-pub type Lane = Option<usize>;
+pub type SlotLane = Option<usize>;
 
 #[derive(Debug)]
 pub struct Slots {
@@ -27,22 +27,22 @@ impl Slots {
     }
 
     /// Number of writes that the lane may send now: the free slots, except those reserved for other lanes.
-    pub fn free_for(&self, lane: Lane) -> usize {
+    pub fn free_for(&self, lane: SlotLane) -> usize {
         let others = self.kept.iter().zip(&self.used).enumerate().filter(|(other, _)| Some(*other) != lane);
         let kept_for_others: usize = others.map(|(_, (kept, used))| kept.saturating_sub(*used)).sum();
         self.limit.saturating_sub(self.in_use() + kept_for_others)
     }
 
-    pub fn take(&mut self, lane: Lane) {
-        *self.of(lane) += 1;
+    pub fn take(&mut self, lane: SlotLane) {
+        *self.used_by(lane) += 1;
     }
 
-    pub fn give_back(&mut self, lane: Lane) {
-        let used = self.of(lane);
+    pub fn give_back(&mut self, lane: SlotLane) {
+        let used = self.used_by(lane);
         *used = used.saturating_sub(1);
     }
 
-    fn of(&mut self, lane: Lane) -> &mut usize {
+    fn used_by(&mut self, lane: SlotLane) -> &mut usize {
         match lane {
             Some(lane) => &mut self.used[lane],
             None => &mut self.used_by_none,

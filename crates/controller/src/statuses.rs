@@ -1,7 +1,7 @@
 //! Scheduling of status writes. A phase, or a time that a decision needs, is written immediately, progress within a second, and
 //! other changes at most every ten seconds. A status that changes nothing is never written.
 
-use crate::watch::Written;
+use crate::watch::WrittenStatus;
 use jiff::Timestamp;
 use rollcall_core::Uid;
 use rollcall_core::planted::{Bug, planted};
@@ -61,7 +61,7 @@ struct StatusState<R: Reported> {
     /// The wanted status was decided before the current status of the object was seen. The current one may contain more, so the
     /// wanted one must not overwrite it.
     outdated: bool,
-    written: Option<Written<R::Status>>,
+    written: Option<WrittenStatus<R::Status>>,
     due: Option<Due>,
     /// Time when the last write was sent.
     sent: Option<Instant>,
@@ -181,7 +181,7 @@ impl<R: Reported> StatusState<R> {
 
 impl<R: Reported> Statuses<R> {
     /// Records the current status of an object.
-    pub fn observed(&mut self, uid: Uid, written: Written<R::Status>) {
+    pub fn observed(&mut self, uid: Uid, written: WrittenStatus<R::Status>) {
         let state = self.states.entry(uid).or_default();
         let other = state.written.as_ref().is_some_and(|known| known.status != written.status);
         // The watch also shows our own writes and changes of other fields; these do not contradict our status.
@@ -320,7 +320,7 @@ mod tests {
     use rollcall_core::sequence::status::Phase;
 
     type Statuses = super::Statuses<SequenceStatuses>;
-    type Written = super::Written<PodSequenceStatus>;
+    type WrittenStatus = super::WrittenStatus<PodSequenceStatus>;
 
     fn status(message: &str) -> Status {
         Status {
@@ -342,13 +342,13 @@ mod tests {
         }
     }
 
-    fn written(status: PodSequenceStatus, version: &str) -> Written {
-        Written { status: Some(status), resource_version: version.into(), ..unwritten(1) }
+    fn written(status: PodSequenceStatus, version: &str) -> WrittenStatus {
+        WrittenStatus { status: Some(status), resource_version: version.into(), ..unwritten(1) }
     }
 
-    fn unwritten(generation: i64) -> Written {
+    fn unwritten(generation: i64) -> WrittenStatus {
         let (uid, version) = (Uid::digest("s"), 1);
-        Written { uid, version, status: None, resource_version: "1".into(), generation }
+        WrittenStatus { uid, version, status: None, resource_version: "1".into(), generation }
     }
 
     fn seen(statuses: &mut Statuses, uid: Uid) {

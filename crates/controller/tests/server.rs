@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::{Request, StatusCode};
 use rollcall_controller::metrics::{ByServer, TurnedAway};
 use rollcall_controller::server::limits::{HEADER, Limits};
-use rollcall_controller::server::{self, Answer, Body, plain, serve, text};
+use rollcall_controller::server::{self, Body, HttpAnswer, plain, serve, text};
 use rollcall_controller::shared::Shared;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// Deadline for events that must happen.
 const LIMIT: Duration = Duration::from_secs(180);
 /// Time limit of servers whose clients are meant to be too slow.
-const SHORT: Duration = Duration::from_millis(100);
+const SHORT_TIMEOUT: Duration = Duration::from_millis(100);
 const LARGE_ANSWER: usize = 32 << 20;
 
 /// Limits with generous times and few connections.
@@ -44,7 +44,7 @@ struct Server {
 }
 
 /// Answers `GET /` with ok, `/large` with a large body, and `/size` with the length of the request body.
-async fn respond(request: Request<Body>) -> Answer {
+async fn respond(request: Request<Body>) -> HttpAnswer {
     match request.uri().path() {
         "/size" => match request.into_body().read().await {
             Ok(body) => text(StatusCode::OK, body.len().to_string()),
@@ -137,7 +137,7 @@ fn post(length: usize) -> String {
 
 #[tokio::test]
 async fn who_says_nothing_or_half_of_it_goes() -> Result<()> {
-    let server = Server::start(Limits { request: SHORT, ..PATIENT }).await?;
+    let server = Server::start(Limits { request: SHORT_TIMEOUT, ..PATIENT }).await?;
     for (times, said) in
         (1..).zip(["", "G", "GET / HTTP/1.1\r\nhost: a\r\nx", &post(10), &(post(10) + "half")])
     {
@@ -151,7 +151,7 @@ async fn who_says_nothing_or_half_of_it_goes() -> Result<()> {
 
 #[tokio::test]
 async fn bytes_one_by_one_give_no_more_time() -> Result<()> {
-    let server = Server::start(Limits { request: SHORT, ..PATIENT }).await?;
+    let server = Server::start(Limits { request: SHORT_TIMEOUT, ..PATIENT }).await?;
     for begin in ["GET / HTTP/1.1\r\nx: ".to_owned(), post(60_000)] {
         let mut stream = server.connect().await?;
         stream.write_all(begin.as_bytes()).await?;
@@ -168,7 +168,7 @@ async fn bytes_one_by_one_give_no_more_time() -> Result<()> {
 
 #[tokio::test]
 async fn who_does_not_take_the_answer_goes() -> Result<()> {
-    let server = Server::start(Limits { answer: SHORT, ..PATIENT }).await?;
+    let server = Server::start(Limits { answer: SHORT_TIMEOUT, ..PATIENT }).await?;
     let mut stream = server.connect().await?;
     stream.write_all(b"GET /large HTTP/1.1\r\nhost: a\r\n\r\n").await?;
     until("it is closed", || server.turned_away("slow") == 1 && server.open() == 0).await?;
@@ -331,7 +331,7 @@ async fn connections_are_kept_where_that_is_meant() -> Result<()> {
 
 #[tokio::test]
 async fn who_keeps_a_connection_has_its_time_for_each_request() -> Result<()> {
-    let server = Server::start(Limits { idle: Some(SHORT), ..PATIENT }).await?;
+    let server = Server::start(Limits { idle: Some(SHORT_TIMEOUT), ..PATIENT }).await?;
     let mut stream = server.connect().await?;
     assert_eq!(ask(&mut stream).await?.0, 200);
     assert_eq!(rest(stream).await?, "");

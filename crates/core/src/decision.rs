@@ -3,14 +3,14 @@
 
 use crate::{
     Timestamp, Uid,
-    cluster::{Effect, Target},
+    cluster::{Target, WriteEffect},
     facts::NodeConstraints,
     kind::Kind,
-    launch::index::Waiting,
+    launch::index::StuckRank,
     node::Node,
     reservation::{
-        index::{Place, ReleasedClaim, WaitingClaimer},
-        spec::{Record, Template, TicketSpec},
+        index::{Place, ReleasedPodState, WaitingPodState},
+        spec::{Template, TicketRecord, TicketSpec},
         status::OrderStatus,
         timetable::Window,
     },
@@ -58,7 +58,7 @@ pub struct PodPatch {
 
 impl PodPatch {
     /// Creates a patch that changes nothing yet.
-    pub fn of(uid: Uid, namespace: Arc<str>, name: Arc<str>) -> PodPatch {
+    pub fn new(uid: Uid, namespace: Arc<str>, name: Arc<str>) -> PodPatch {
         let (drop_gate, constraints) = (None, NodeConstraints::default());
         let (avoid, tolerate, annotations) = (Vec::new(), Vec::new(), Vec::new());
         PodPatch { uid, namespace, name, drop_gate, avoid, tolerate, constraints, annotations }
@@ -70,8 +70,11 @@ impl PodPatch {
     }
 
     /// Effects that count as soon as the patch is sent.
-    pub fn effect(&self) -> Effect {
-        Effect { drops_gate: self.drop_gate.as_ref().map(|gate| gate.name.clone()), ..Effect::default() }
+    pub fn effect(&self) -> WriteEffect {
+        WriteEffect {
+            drops_gate: self.drop_gate.as_ref().map(|gate| gate.name.clone()),
+            ..WriteEffect::default()
+        }
     }
 }
 
@@ -201,13 +204,16 @@ pub struct Delete {
 pub struct TicketWrite {
     pub target: Target,
     pub version: u64,
-    pub record: Record,
+    pub record: TicketRecord,
 }
 
 impl TicketWrite {
     /// Effects that count as soon as the status is sent.
-    pub fn effect(&self) -> Effect {
-        Effect { claims_for: self.record.claim.as_ref().map(|claim| claim.pod), ..Effect::default() }
+    pub fn effect(&self) -> WriteEffect {
+        WriteEffect {
+            claims_for: self.record.claim.as_ref().map(|claim| claim.pod),
+            ..WriteEffect::default()
+        }
     }
 }
 
@@ -259,13 +265,13 @@ pub enum Keep {
     },
     Launch {
         /// The rank whose containers do not progress, and how often the kubelet was notified of it.
-        waiting: Option<Waiting>,
+        waiting: Option<StuckRank>,
         /// The reasons of the events that were just emitted.
         told: Vec<&'static str>,
     },
     Ticket {
         /// The claiming pod, from its release until it is bound.
-        released: Option<ReleasedClaim>,
+        released: Option<ReleasedPodState>,
     },
     Order {
         /// The reservation window at the time of the decision, if there was one.
@@ -273,7 +279,7 @@ pub enum Keep {
         /// Slots that need no change.
         settled: Vec<Place>,
     },
-    Claim(WaitingClaimer),
+    Claim(WaitingPodState),
 }
 
 impl Decision {

@@ -69,7 +69,7 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
     let held = pod.gates.iter().flat_map(|gate| explain_gate(index, pod, gate, now));
     let mut lines: Vec<Line> = held.collect();
     let mut released = sequence::explain::explain_released(facts, pod, now);
-    released.extend(reservation::explain::explain_claimed(index.reservation_facts(), pod, now));
+    released.extend(reservation::explain::explain_released_pod(index.reservation_facts(), pod, now));
     if !launch::facts::is_gated(pod) {
         released.extend(launch::explain::explain(index.launch_facts(), pod, now));
     }
@@ -77,7 +77,7 @@ pub fn explain_pod(index: &Index, pod: &Pod, now: Timestamp) -> Line {
     match (lines.len(), released.len()) {
         (0, 0) => {
             let text = format!("{name} has no scheduling gate and belongs to no PodSequence");
-            let below = sequence::explain::explain_unclaimed(facts, pod, now);
+            let below = sequence::explain::explain_ungated(facts, pod, now);
             Line::new("NotHeld", text, pod.since, Target::of_pod(pod)).with(below)
         }
         (1, 0) => lines.remove(0),
@@ -103,7 +103,7 @@ fn explain_gate(index: &Index, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Ve
         return vec![line];
     }
     if **gate == *gates::TICKET
-        && let Some(line) = reservation::explain::explain_claimer(index.reservation_facts(), pod, now)
+        && let Some(line) = reservation::explain::explain_claiming_pod(index.reservation_facts(), pod, now)
     {
         return vec![line];
     }

@@ -40,7 +40,7 @@ pub enum Absence {
 
 /// The labels of an object that are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Labels {
+enum StoredLabels {
     /// Those whose keys occur in selectors. With a new key, the objects are read again.
     Selected,
     /// Those that the facts of the kind use, independently of selectors.
@@ -48,7 +48,7 @@ enum Labels {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
+enum KindScope {
     Namespaced,
     Cluster,
 }
@@ -61,8 +61,8 @@ struct Row {
     /// The features that make no decisions until all objects of the kind are known.
     needed_by: &'static [Feature],
     absence: Absence,
-    labels: Labels,
-    scope: Scope,
+    labels: StoredLabels,
+    scope: KindScope,
 }
 
 macro_rules! kinds {
@@ -82,8 +82,8 @@ macro_rules! kinds {
                         watched: Watched::$watched,
                         needed_by: &[$(Feature::$feature),*],
                         absence: Absence::$absence,
-                        labels: Labels::$labels,
-                        scope: Scope::$scope,
+                        labels: StoredLabels::$labels,
+                        scope: KindScope::$scope,
                     },)*
                 }
             }
@@ -143,11 +143,11 @@ impl Kind {
 
     /// Whether only the labels whose keys occur in selectors are stored.
     pub fn has_selected_labels(self) -> bool {
-        self.row().labels == Labels::Selected
+        self.row().labels == StoredLabels::Selected
     }
 
     pub fn is_namespaced(self) -> bool {
-        self.row().scope == Scope::Namespaced
+        self.row().scope == KindScope::Namespaced
     }
 
     pub fn of_mode(full: bool) -> Vec<Kind> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// The lease object as last read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct LeaseRecord {
     pub holder: Option<String>,
     pub duration: Duration,
     /// Its resourceVersion: while it does not change, the holder has not renewed the lease.
@@ -16,13 +16,13 @@ pub struct Record {
 /// The state of a candidate. `now` is the time since the candidate started, from a clock that never jumps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Candidate {
-    seen: Option<(Record, Duration)>,
+    seen: Option<(LeaseRecord, Duration)>,
     /// The start time of our last successful renewal.
     renewed: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LeaseStep {
     Create,
     /// Write ourselves into the lease, if it still has this version.
     Take {
@@ -59,7 +59,7 @@ impl Terms {
 
 impl Candidate {
     /// Records the result of reading the lease.
-    pub fn observe(&mut self, record: Record, now: Duration) {
+    pub fn observe(&mut self, record: LeaseRecord, now: Duration) {
         let unchanged = self.seen.as_ref().is_some_and(|(known, _)| known.version == record.version);
         if !unchanged {
             self.seen = Some((record, now));
@@ -67,7 +67,7 @@ impl Candidate {
     }
 
     /// Records our own successful write, which began at `begun`.
-    pub fn wrote(&mut self, record: Record, begun: Duration) {
+    pub fn wrote(&mut self, record: LeaseRecord, begun: Duration) {
         self.seen = Some((record, begun));
         self.renewed = Some(begun);
     }
@@ -78,25 +78,25 @@ impl Candidate {
     }
 
     /// Returns the next step at `now`.
-    pub fn step(&self, terms: &Terms, now: Duration) -> Step {
+    pub fn step(&self, terms: &Terms, now: Duration) -> LeaseStep {
         if self.renewed.is_some() && !self.leads(terms, now) {
-            return Step::Lost;
+            return LeaseStep::Lost;
         }
-        let Some((record, seen_at)) = &self.seen else { return Step::Create };
+        let Some((record, seen_at)) = &self.seen else { return LeaseStep::Create };
         let version = record.version.clone();
         match record.holder.as_deref() {
-            Some(holder) if holder == terms.identity => Step::Renew { version },
+            Some(holder) if holder == terms.identity => LeaseStep::Renew { version },
             Some(holder) if !holder.is_empty() => {
                 if self.renewed.is_some() {
-                    return Step::Lost;
+                    return LeaseStep::Lost;
                 }
                 let expires = *seen_at + record.duration;
                 match now >= expires || planted(Bug::LeaseTakenEarly) {
-                    true => Step::Take { version },
-                    false => Step::Wait { again: (expires - now).min(terms.renew_every()) },
+                    true => LeaseStep::Take { version },
+                    false => LeaseStep::Wait { again: (expires - now).min(terms.renew_every()) },
                 }
             }
-            Some(_) | None => Step::Take { version },
+            Some(_) | None => LeaseStep::Take { version },
         }
     }
 }
@@ -111,32 +111,32 @@ mod tests {
         Terms { identity: "me".into(), duration: S(15) }
     }
 
-    fn held_by(holder: &str, version: &str) -> Record {
+    fn held_by(holder: &str, version: &str) -> LeaseRecord {
         let holder = (!holder.is_empty()).then(|| holder.to_string());
-        Record { holder, duration: S(15), version: version.into() }
+        LeaseRecord { holder, duration: S(15), version: version.into() }
     }
 
     #[test]
     fn nothing_there_is_created() {
-        assert_eq!(Candidate::default().step(&terms(), S(0)), Step::Create);
+        assert_eq!(Candidate::default().step(&terms(), S(0)), LeaseStep::Create);
     }
 
     #[test]
     fn a_free_lease_is_taken_at_once() {
         let mut me = Candidate::default();
         me.observe(held_by("", "1"), S(3));
-        assert_eq!(me.step(&terms(), S(3)), Step::Take { version: "1".into() });
+        assert_eq!(me.step(&terms(), S(3)), LeaseStep::Take { version: "1".into() });
     }
 
     #[test]
     fn another_holder_expires_only_after_we_saw_no_renewal() {
         let mut me = Candidate::default();
         me.observe(held_by("other", "1"), S(0));
-        assert_eq!(me.step(&terms(), S(1)), Step::Wait { again: S(5) });
+        assert_eq!(me.step(&terms(), S(1)), LeaseStep::Wait { again: S(5) });
         me.observe(held_by("other", "2"), S(10));
         me.observe(held_by("other", "2"), S(20));
-        assert_eq!(me.step(&terms(), S(24)), Step::Wait { again: S(1) });
-        assert_eq!(me.step(&terms(), S(25)), Step::Take { version: "2".into() });
+        assert_eq!(me.step(&terms(), S(24)), LeaseStep::Wait { again: S(1) });
+        assert_eq!(me.step(&terms(), S(25)), LeaseStep::Take { version: "2".into() });
     }
 
     #[test]
@@ -145,9 +145,9 @@ mod tests {
         assert!(!me.leads(&terms(), S(0)));
         me.wrote(held_by("me", "5"), S(100));
         assert!(me.leads(&terms(), S(109)));
-        assert_eq!(me.step(&terms(), S(105)), Step::Renew { version: "5".into() });
+        assert_eq!(me.step(&terms(), S(105)), LeaseStep::Renew { version: "5".into() });
         assert!(!me.leads(&terms(), S(110)));
-        assert_eq!(me.step(&terms(), S(110)), Step::Lost);
+        assert_eq!(me.step(&terms(), S(110)), LeaseStep::Lost);
     }
 
     #[test]
@@ -155,13 +155,13 @@ mod tests {
         let mut me = Candidate::default();
         me.wrote(held_by("me", "5"), S(0));
         me.observe(held_by("other", "6"), S(1));
-        assert_eq!(me.step(&terms(), S(1)), Step::Lost);
+        assert_eq!(me.step(&terms(), S(1)), LeaseStep::Lost);
     }
 
     #[test]
     fn our_own_record_of_an_earlier_life_is_renewed() {
         let mut me = Candidate::default();
         me.observe(held_by("me", "5"), S(0));
-        assert_eq!(me.step(&terms(), S(0)), Step::Renew { version: "5".into() });
+        assert_eq!(me.step(&terms(), S(0)), LeaseStep::Renew { version: "5".into() });
     }
 }

@@ -48,11 +48,11 @@ pub struct Drivers {
 pub struct Taint {
     pub key: Arc<str>,
     pub value: Arc<str>,
-    pub effect: Effect,
+    pub effect: TaintEffect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
+pub enum TaintEffect {
     NoSchedule,
     NoExecute,
     PreferNoSchedule,
@@ -67,7 +67,7 @@ pub struct Toleration {
     /// `None`: any value (`Exists`).
     pub value: Option<Arc<str>>,
     /// `None`: every effect.
-    pub effect: Option<Effect>,
+    pub effect: Option<TaintEffect>,
     /// How long the pod stays on a node with such a `NoExecute` taint; `None`: indefinitely.
     pub seconds: Option<i64>,
 }
@@ -93,19 +93,19 @@ pub struct Placement {
 /// Requirements that must all hold. A term without requirements matches no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Term {
-    pub labels: Vec<Requirement>,
+    pub labels: Vec<NodeRequirement>,
     /// On `metadata.name`, the only supported field.
-    pub name: Vec<Requirement>,
+    pub name: Vec<NodeRequirement>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requirement {
+pub struct NodeRequirement {
     pub key: Arc<str>,
-    pub operator: Operator,
+    pub operator: NodeOperator,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operator {
+pub enum NodeOperator {
     /// An operator that label selectors also have.
     Plain(selector::Operator),
     Gt(i64),
@@ -113,13 +113,13 @@ pub enum Operator {
 }
 
 /// Tolerations that the DaemonSet controller adds to those of the pod template.
-const TOLERATED_BY_DAEMONS: [(&str, Effect); 6] = [
-    ("node.kubernetes.io/not-ready", Effect::NoExecute),
-    ("node.kubernetes.io/unreachable", Effect::NoExecute),
-    ("node.kubernetes.io/disk-pressure", Effect::NoSchedule),
-    ("node.kubernetes.io/memory-pressure", Effect::NoSchedule),
-    ("node.kubernetes.io/pid-pressure", Effect::NoSchedule),
-    ("node.kubernetes.io/unschedulable", Effect::NoSchedule),
+const TOLERATED_BY_DAEMONS: [(&str, TaintEffect); 6] = [
+    ("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
+    ("node.kubernetes.io/unreachable", TaintEffect::NoExecute),
+    ("node.kubernetes.io/disk-pressure", TaintEffect::NoSchedule),
+    ("node.kubernetes.io/memory-pressure", TaintEffect::NoSchedule),
+    ("node.kubernetes.io/pid-pressure", TaintEffect::NoSchedule),
+    ("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule),
 ];
 
 /// Taints that reflect the passing state of a node: a DaemonSet that they exclude now is still expected there.
@@ -144,7 +144,7 @@ impl Placement {
     pub fn wants_daemon_on(&self, node: &Node, ours: impl Fn(&str) -> bool) -> bool {
         self.matches(node)
             && node.taints.iter().all(|taint| {
-                matches!(taint.effect, Effect::PreferNoSchedule | Effect::Other)
+                matches!(taint.effect, TaintEffect::PreferNoSchedule | TaintEffect::Other)
                     || ours(&taint.key)
                     || is_passing(&taint.key)
                     || TOLERATED_BY_DAEMONS
@@ -161,7 +161,7 @@ impl Placement {
     /// The taints that keep the pod off a node: they prevent scheduling, and it does not tolerate them.
     pub fn untolerated<'n>(&self, node: &'n Node) -> impl Iterator<Item = &'n Taint> {
         node.taints.iter().filter(move |taint| {
-            matches!(taint.effect, Effect::NoSchedule | Effect::NoExecute) && !self.tolerates(taint)
+            matches!(taint.effect, TaintEffect::NoSchedule | TaintEffect::NoExecute) && !self.tolerates(taint)
         })
     }
 
@@ -189,13 +189,13 @@ impl Term {
     }
 }
 
-impl Requirement {
+impl NodeRequirement {
     fn matches(&self, value: Option<&Arc<str>>) -> bool {
         let number = || value.and_then(|value| value.parse::<i64>().ok());
         match &self.operator {
-            Operator::Plain(operator) => operator.holds(value),
-            Operator::Gt(least) => number().is_some_and(|number| number > *least),
-            Operator::Lt(most) => number().is_some_and(|number| number < *most),
+            NodeOperator::Plain(operator) => operator.holds(value),
+            NodeOperator::Gt(least) => number().is_some_and(|number| number > *least),
+            NodeOperator::Lt(most) => number().is_some_and(|number| number < *most),
         }
     }
 }
@@ -213,13 +213,13 @@ impl fmt::Display for Term {
     }
 }
 
-impl fmt::Display for Requirement {
+impl fmt::Display for NodeRequirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = &self.key;
         match &self.operator {
-            Operator::Plain(operator) => operator.write(key, f),
-            Operator::Gt(least) => write!(f, "{key}>{least}"),
-            Operator::Lt(most) => write!(f, "{key}<{most}"),
+            NodeOperator::Plain(operator) => operator.write(key, f),
+            NodeOperator::Gt(least) => write!(f, "{key}>{least}"),
+            NodeOperator::Lt(most) => write!(f, "{key}<{most}"),
         }
     }
 }
@@ -230,10 +230,10 @@ impl fmt::Display for Taint {
         let Taint { key, value, effect } = self;
         let equals = if value.is_empty() { "" } else { "=" };
         let effect = match effect {
-            Effect::NoSchedule => ":NoSchedule",
-            Effect::PreferNoSchedule => ":PreferNoSchedule",
-            Effect::NoExecute => ":NoExecute",
-            Effect::Other => "",
+            TaintEffect::NoSchedule => ":NoSchedule",
+            TaintEffect::PreferNoSchedule => ":PreferNoSchedule",
+            TaintEffect::NoExecute => ":NoExecute",
+            TaintEffect::Other => "",
         };
         write!(f, "{key}{equals}{value}{effect}")
     }
@@ -243,9 +243,12 @@ impl fmt::Display for Taint {
 mod tests {
     use super::*;
 
-    fn node(labels: &[(&str, &str)], taints: &[(&str, Effect)]) -> Node {
-        let taint =
-            |(key, effect): &(&str, Effect)| Taint { key: (*key).into(), value: "".into(), effect: *effect };
+    fn node(labels: &[(&str, &str)], taints: &[(&str, TaintEffect)]) -> Node {
+        let taint = |(key, effect): &(&str, TaintEffect)| Taint {
+            key: (*key).into(),
+            value: "".into(),
+            effect: *effect,
+        };
         Node {
             uid: Uid::digest("n"),
             name: "n".into(),
@@ -279,67 +282,70 @@ mod tests {
         let plain = node(&[], &[]);
         assert!(wants(&any, &plain) && !wants(&disk, &plain));
         assert!(wants(&disk, &node(&[("disk", "ssd"), ("zone", "a")], &[])));
-        let gpu = node(&[], &[("gpu", Effect::NoSchedule)]);
+        let gpu = node(&[], &[("gpu", TaintEffect::NoSchedule)]);
         assert!(!wants(&any, &gpu) && wants(&tolerant, &gpu));
-        assert!(wants(&any, &node(&[], &[("gpu", Effect::PreferNoSchedule)])));
-        assert!(wants(&any, &node(&[], &[("ours/x-blocked", Effect::NoSchedule)])), "our own does not count");
+        assert!(wants(&any, &node(&[], &[("gpu", TaintEffect::PreferNoSchedule)])));
+        assert!(
+            wants(&any, &node(&[], &[("ours/x-blocked", TaintEffect::NoSchedule)])),
+            "our own does not count"
+        );
         let down = [
-            ("node.kubernetes.io/not-ready", Effect::NoSchedule),
-            ("node.kubernetes.io/unschedulable", Effect::NoSchedule),
+            ("node.kubernetes.io/not-ready", TaintEffect::NoSchedule),
+            ("node.kubernetes.io/unschedulable", TaintEffect::NoSchedule),
         ];
         assert!(wants(&any, &node(&[], &down)), "cordoned or not ready just now");
         let new = [
-            ("node.kubernetes.io/network-unavailable", Effect::NoSchedule),
-            ("node.cloudprovider.kubernetes.io/uninitialized", Effect::NoSchedule),
-            ("startup-taint.cluster-autoscaler.kubernetes.io/storage", Effect::NoSchedule),
+            ("node.kubernetes.io/network-unavailable", TaintEffect::NoSchedule),
+            ("node.cloudprovider.kubernetes.io/uninitialized", TaintEffect::NoSchedule),
+            ("startup-taint.cluster-autoscaler.kubernetes.io/storage", TaintEffect::NoSchedule),
         ];
         assert!(wants(&any, &node(&[], &new)), "still being prepared");
     }
 
     #[test]
     fn affinity_terms_are_alternatives_of_requirements() {
-        let requirement = |key: &str, operator| Requirement { key: key.into(), operator };
-        let term = |labels: Vec<Requirement>| Term { labels, name: Vec::new() };
+        let requirement = |key: &str, operator| NodeRequirement { key: key.into(), operator };
+        let term = |labels: Vec<NodeRequirement>| Term { labels, name: Vec::new() };
         let of = |terms: Vec<Term>| Placement { terms: Some(terms), ..Placement::default() };
         let n = node(&[("cores", "8"), ("zone", "a")], &[]);
         assert!(!wants(&of(vec![]), &n), "no term holds");
         assert!(!wants(&of(vec![Term::default()]), &n), "an empty term holds nowhere");
-        let is = |value: &str| Operator::Plain(selector::Operator::In(vec![value.into()]));
+        let is = |value: &str| NodeOperator::Plain(selector::Operator::In(vec![value.into()]));
         let in_zone = |zone: &str| requirement("zone", is(zone));
         assert!(wants(&of(vec![term(vec![in_zone("b")]), term(vec![in_zone("a")])]), &n));
         assert!(!wants(
             &of(vec![term(vec![
                 in_zone("a"),
-                requirement("x", Operator::Plain(selector::Operator::Exists))
+                requirement("x", NodeOperator::Plain(selector::Operator::Exists))
             ])]),
             &n
         ));
-        assert!(wants(&of(vec![term(vec![requirement("cores", Operator::Gt(4))])]), &n));
-        assert!(!wants(&of(vec![term(vec![requirement("cores", Operator::Lt(4))])]), &n));
+        assert!(wants(&of(vec![term(vec![requirement("cores", NodeOperator::Gt(4))])]), &n));
+        assert!(!wants(&of(vec![term(vec![requirement("cores", NodeOperator::Lt(4))])]), &n));
         let named = Term { labels: Vec::new(), name: vec![requirement("metadata.name", is("n"))] };
         assert!(wants(&of(vec![named]), &n));
     }
 
     #[test]
     fn terms_and_taints_are_printed_like_kubectl_takes_them() {
-        let requirement = |key: &str, operator| Requirement { key: key.into(), operator };
-        let plain = |key, operator| requirement(key, Operator::Plain(operator));
+        let requirement = |key: &str, operator| NodeRequirement { key: key.into(), operator };
+        let plain = |key, operator| requirement(key, NodeOperator::Plain(operator));
         let term = Term {
             labels: vec![
                 plain("disktype", selector::Operator::In(vec!["ssd".into()])),
                 plain("zone", selector::Operator::NotIn(vec!["a".into(), "b".into()])),
-                requirement("cores", Operator::Gt(4)),
-                requirement("rank", Operator::Lt(7)),
+                requirement("cores", NodeOperator::Gt(4)),
+                requirement("rank", NodeOperator::Lt(7)),
             ],
             name: vec![plain("metadata.name", selector::Operator::In(vec!["n".into()]))],
         };
         assert_eq!(term.to_string(), "disktype=ssd,zone notin (a,b),cores>4,rank<7,metadata.name=n");
         let taint =
             |value: &str, effect| Taint { key: "gpu".into(), value: value.into(), effect }.to_string();
-        assert_eq!(taint("", Effect::NoExecute), "gpu:NoExecute");
-        assert_eq!(taint("a100", Effect::NoSchedule), "gpu=a100:NoSchedule");
-        assert_eq!(taint("a100", Effect::PreferNoSchedule), "gpu=a100:PreferNoSchedule");
-        assert_eq!(taint("a100", Effect::Other), "gpu=a100");
+        assert_eq!(taint("", TaintEffect::NoExecute), "gpu:NoExecute");
+        assert_eq!(taint("a100", TaintEffect::NoSchedule), "gpu=a100:NoSchedule");
+        assert_eq!(taint("a100", TaintEffect::PreferNoSchedule), "gpu=a100:PreferNoSchedule");
+        assert_eq!(taint("a100", TaintEffect::Other), "gpu=a100");
     }
 
     #[test]
@@ -349,10 +355,10 @@ mod tests {
             ..Placement::default()
         };
         let taints = [
-            ("gpu", Effect::NoSchedule),
-            ("soft", Effect::PreferNoSchedule),
-            ("disk", Effect::NoExecute),
-            ("zone", Effect::NoSchedule),
+            ("gpu", TaintEffect::NoSchedule),
+            ("soft", TaintEffect::PreferNoSchedule),
+            ("disk", TaintEffect::NoExecute),
+            ("zone", TaintEffect::NoSchedule),
         ];
         let node = node(&[], &taints);
         let keys: Vec<&str> = tolerant.untolerated(&node).map(|taint| &*taint.key).collect();

@@ -7,17 +7,17 @@ use crate::gates;
 use crate::index::Index;
 use crate::key::Key;
 use crate::labels::Labels;
-use crate::reservation::admission::Reservers;
+use crate::reservation::admission::OrderRoster;
 use crate::sequence::Facts;
 use crate::sequence::keys::keys;
-use crate::sequence::membership::{Asking, Candidate};
+use crate::sequence::membership::{Asking, MemberCandidate};
 use crate::sequence::spec::{Members, NodeGuard, Scope, Sequence, Spec, WorkloadRef};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A sequence that may select pods in its `spec.namespace`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Claimant {
+pub struct SelectingSequence {
     namespace: Arc<str>,
     name: Arc<str>,
     spec: Arc<Spec>,
@@ -26,12 +26,12 @@ pub struct Claimant {
     taints: Vec<Arc<str>>,
     /// The label keys that decide about membership in its groups.
     label_keys: BTreeSet<Arc<str>>,
-    makers: Makers,
+    creators: PodCreators,
 }
 
 /// The parts of a new pod that sequences and Orders need. Admission need not decode the rest of the pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted<'r> {
+pub struct NewPodParts<'r> {
     /// Label keys.
     pub labels: BTreeSet<&'r str>,
     pub gates: BTreeSet<&'r str>,
@@ -58,29 +58,29 @@ pub struct PodOwner<'a> {
 
 /// Known ReplicaSets and Jobs that create pods for the Deployments and CronJobs that groups name.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Makers {
+struct PodCreators {
     /// The number of workload changes that this state includes.
     as_of: u64,
     /// The Deployment or CronJob that owns each of them, if any.
-    made_for: BTreeMap<Uid, Option<WorkloadRef>>,
+    created_for: BTreeMap<Uid, Option<WorkloadRef>>,
 }
 
-impl Makers {
-    fn new(cluster: &Cluster, spec: &Spec) -> Makers {
-        let mut makers = Makers { as_of: cluster.owner_changes(), ..Makers::default() };
+impl PodCreators {
+    fn new(cluster: &Cluster, spec: &Spec) -> PodCreators {
+        let mut creators = PodCreators { as_of: cluster.owner_changes(), ..PodCreators::default() };
         for group in &spec.groups {
             let Members::Workload(workload) = &group.members else { continue };
             let Some(kind) = made_by(workload.kind) else { continue };
-            for maker in cluster.owners_in(&spec.pod_namespace, kind) {
-                let above = cluster.parent_of(maker);
+            for creator in cluster.owners_in(&spec.pod_namespace, kind) {
+                let above = cluster.parent_of(creator);
                 let is_own = above.is_some_and(|above| workload.names(above));
-                let is_alike = maker.name.starts_with(&*workload.name);
-                if is_own || is_alike && !awaits_parent(cluster, maker, workload.kind) {
-                    makers.made_for.insert(maker.uid, above.map(WorkloadRef::naming));
+                let is_alike = creator.name.starts_with(&*workload.name);
+                if is_own || is_alike && !awaits_parent(cluster, creator, workload.kind) {
+                    creators.created_for.insert(creator.uid, above.map(WorkloadRef::naming));
                 }
             }
         }
-        makers
+        creators
     }
 
     /// Whether an owner creates pods for the workload that a group names. An unknown owner is recognised by its name.
@@ -88,8 +88,8 @@ impl Makers {
         if made_by(workload.kind) != Some(owner.kind) {
             return false;
         }
-        if let Some(made_for) = self.made_for.get(&owner.uid) {
-            return made_for.as_ref() == Some(workload);
+        if let Some(created_for) = self.created_for.get(&owner.uid) {
+            return created_for.as_ref() == Some(workload);
         }
         let rest = owner.name.strip_prefix(&*workload.name).and_then(|rest| rest.strip_prefix('-'));
         rest.is_some_and(|rest| match workload.kind {
@@ -102,8 +102,8 @@ impl Makers {
 }
 
 /// Whether a ReplicaSet or Job has an owner of this kind that is not known yet. The owner is then guessed from the name.
-fn awaits_parent(cluster: &Cluster, maker: &Owner, kind: OwnerKind) -> bool {
-    maker.parent.is_some_and(|parent| parent.kind == kind && cluster.owner(parent.uid).is_none())
+fn awaits_parent(cluster: &Cluster, creator: &Owner, kind: OwnerKind) -> bool {
+    creator.parent.is_some_and(|parent| parent.kind == kind && cluster.owner(parent.uid).is_none())
 }
 
 /// The label that ties pods of a Deployment to their ReplicaSet.
@@ -138,7 +138,7 @@ fn made_by(kind: OwnerKind) -> Option<OwnerKind> {
 }
 
 /// Whether any group needs a lookup of ReplicaSets or Jobs.
-fn needs_makers(spec: &Spec) -> bool {
+fn needs_creators(spec: &Spec) -> bool {
     let kinds = spec.groups.iter().filter_map(|group| match &group.members {
         Members::Workload(workload) => made_by(workload.kind),
         Members::Names(_) | Members::Selector(_) | Members::None => None,
@@ -149,12 +149,12 @@ fn needs_makers(spec: &Spec) -> bool {
 /// A new pod, as a candidate for a sequence.
 struct NewMember<'a> {
     pod: NewPod<'a>,
-    claimant: &'a Claimant,
+    selecting: &'a SelectingSequence,
 }
 
-impl Candidate for NewMember<'_> {
+impl MemberCandidate for NewMember<'_> {
     fn namespace(&self) -> &str {
-        &self.claimant.spec.pod_namespace
+        &self.selecting.spec.pod_namespace
     }
 
     fn labels(&self) -> &Labels {
@@ -168,31 +168,43 @@ impl Candidate for NewMember<'_> {
     fn is_made_by(&self, workload: &WorkloadRef) -> bool {
         self.pod.owner.is_some_and(|owner| {
             owner.kind == workload.kind && *owner.name == *workload.name
-                || self.claimant.makers.include(workload, owner, self.pod.labels)
+                || self.selecting.creators.include(workload, owner, self.pod.labels)
         })
     }
 }
 
-impl Claimant {
+impl SelectingSequence {
     /// Returns `None` for an invalid spec, which has no members. `may_taint` says whether the namespace allows taints.
-    pub fn of(sequence: &Sequence, may_taint: bool, taint_prefix: &'static str) -> Option<Claimant> {
+    pub fn from_sequence(
+        sequence: &Sequence,
+        may_taint: bool,
+        taint_prefix: &'static str,
+    ) -> Option<SelectingSequence> {
         let spec = sequence.spec.as_ref().ok()?.clone();
         let taints = may_taint && spec.scope == Scope::Node && spec.guard == NodeGuard::Taints;
         let (namespace, name) = (sequence.namespace.clone(), sequence.name.clone());
         let taints = if taints { keys(taint_prefix, &namespace, &name, &spec.groups) } else { Vec::new() };
         let label_keys = label_keys(&spec);
-        Some(Claimant { namespace, name, spec, may_taint, taints, label_keys, makers: Makers::default() })
+        Some(SelectingSequence {
+            namespace,
+            name,
+            spec,
+            may_taint,
+            taints,
+            label_keys,
+            creators: PodCreators::default(),
+        })
     }
 
     /// Returns the group that a new pod in the sequence's `spec.namespace` belongs to.
     pub fn group_of(&self, pod: NewPod<'_>) -> Option<usize> {
         let asking = Asking { namespace: &self.namespace, name: &self.name, spec: &self.spec };
-        asking.group_of(&NewMember { pod, claimant: self })
+        asking.group_of(&NewMember { pod, selecting: self })
     }
 
-    fn with_makers(self, cluster: &Cluster) -> Claimant {
-        match needs_makers(&self.spec) {
-            true => Claimant { makers: Makers::new(cluster, &self.spec), ..self },
+    fn with_creators(self, cluster: &Cluster) -> SelectingSequence {
+        match needs_creators(&self.spec) {
+            true => SelectingSequence { creators: PodCreators::new(cluster, &self.spec), ..self },
             false => self,
         }
     }
@@ -214,10 +226,10 @@ impl Claimant {
 /// The sequences and Orders that may select pods, by namespace. Updated one sequence or Order at a time.
 #[derive(Debug, Default)]
 pub struct Roster {
-    by_target: BTreeMap<Arc<str>, BTreeMap<Uid, Claimant>>,
+    by_target: BTreeMap<Arc<str>, BTreeMap<Uid, SelectingSequence>>,
     targets: BTreeMap<Uid, Arc<str>>,
     complete: bool,
-    pub reservers: Reservers,
+    pub orders: OrderRoster,
 }
 
 impl Roster {
@@ -226,7 +238,7 @@ impl Roster {
         for key in touched {
             match *key {
                 Key::Sequence(uid) => self.update(index.facts(), uid),
-                Key::Order(uid) => self.reservers.update(index.reservation_facts(), uid),
+                Key::Order(uid) => self.orders.update(index.reservation_facts(), uid),
                 Key::Launch(_) | Key::Ticket(_) | Key::Claim(_) => {}
             }
         }
@@ -235,26 +247,28 @@ impl Roster {
     /// Updates one sequence. Most calls result from a change of a pod and change nothing here, so a comparison with the known
     /// state comes first.
     pub fn update(&mut self, facts: Facts<'_>, uid: Uid) {
-        let now = claiming(facts, uid);
+        let now = selecting_sequence(facts, uid);
         let known = self.targets.get(&uid).and_then(|target| self.by_target.get(target)?.get(&uid));
         let same = match (known, now) {
             (None, None) => true,
             (Some(known), Some((sequence, may_taint))) => {
-                let as_of = || known.makers.as_of == facts.cluster.owner_changes();
+                let as_of = || known.creators.as_of == facts.cluster.owner_changes();
                 known.may_taint == may_taint
-                    && (!needs_makers(&known.spec) || as_of())
+                    && (!needs_creators(&known.spec) || as_of())
                     && sequence.spec.as_ref().is_ok_and(|spec| Arc::ptr_eq(spec, &known.spec))
             }
             (_, _) => false,
         };
         if !same {
             let prefix = facts.sequences.mode().taint_prefix;
-            let claimant = now.and_then(|(sequence, may_taint)| Claimant::of(sequence, may_taint, prefix));
-            self.set(uid, claimant.map(|claimant| claimant.with_makers(facts.cluster)));
+            let selecting = now.and_then(|(sequence, may_taint)| {
+                SelectingSequence::from_sequence(sequence, may_taint, prefix)
+            });
+            self.set(uid, selecting.map(|selecting| selecting.with_creators(facts.cluster)));
         }
     }
 
-    pub fn set(&mut self, uid: Uid, claimant: Option<Claimant>) {
+    pub fn set(&mut self, uid: Uid, selecting: Option<SelectingSequence>) {
         if let Some(old) = self.targets.remove(&uid)
             && let Some(there) = self.by_target.get_mut(&old)
         {
@@ -263,10 +277,10 @@ impl Roster {
                 self.by_target.remove(&old);
             }
         }
-        if let Some(claimant) = claimant {
-            let target = claimant.spec.pod_namespace.clone();
+        if let Some(selecting) = selecting {
+            let target = selecting.spec.pod_namespace.clone();
             self.targets.insert(uid, target.clone());
-            self.by_target.entry(target).or_default().insert(uid, claimant);
+            self.by_target.entry(target).or_default().insert(uid, selecting);
         }
     }
 
@@ -281,26 +295,26 @@ impl Roster {
     }
 
     /// The sequences that may select pods in a namespace.
-    pub fn of(&self, namespace: &str) -> impl Iterator<Item = &Claimant> {
+    pub fn sequences_in(&self, namespace: &str) -> impl Iterator<Item = &SelectingSequence> {
         self.by_target.get(namespace).into_iter().flat_map(BTreeMap::values)
     }
 
     /// The parts that sequences and Orders need of a new pod in a namespace.
-    pub fn wanted(&self, namespace: &str) -> Wanted<'_> {
-        let mut wanted = Wanted::default();
-        for claimant in self.of(namespace) {
-            wanted.labels.extend(claimant.label_keys.iter().map(|key| &**key));
-            wanted.gates.insert(claimant.gate());
-            wanted.taints.extend(claimant.taints.iter().map(|key| &**key));
+    pub fn needed_parts(&self, namespace: &str) -> NewPodParts<'_> {
+        let mut wanted = NewPodParts::default();
+        for selecting in self.sequences_in(namespace) {
+            wanted.labels.extend(selecting.label_keys.iter().map(|key| &**key));
+            wanted.gates.insert(selecting.gate());
+            wanted.taints.extend(selecting.taints.iter().map(|key| &**key));
         }
-        wanted.labels.extend(self.reservers.label_keys(namespace));
-        wanted.gates.extend(self.reservers.is_served().then_some(gates::TICKET));
+        wanted.labels.extend(self.orders.label_keys(namespace));
+        wanted.gates.extend(self.orders.is_served().then_some(gates::TICKET));
         wanted
     }
 }
 
 /// Returns a sequence that exists and may select pods in its `spec.namespace`, and whether it may taint nodes.
-fn claiming(facts: Facts<'_>, uid: Uid) -> Option<(&Sequence, bool)> {
+fn selecting_sequence(facts: Facts<'_>, uid: Uid) -> Option<(&Sequence, bool)> {
     let Facts { cluster, sequences } = facts;
     let entry = sequences.get(uid).filter(|entry| !entry.ghost)?;
     let (sequence, spec) = (&entry.sequence, entry.spec()?);
@@ -339,8 +353,8 @@ mod tests {
         }
     }
 
-    fn claimant(name: &str, target: &str) -> Option<Claimant> {
-        Claimant::of(&sequence(name, target), false, crate::sequence::keys::PREFIX)
+    fn selecting(name: &str, target: &str) -> Option<SelectingSequence> {
+        SelectingSequence::from_sequence(&sequence(name, target), false, crate::sequence::keys::PREFIX)
     }
 
     #[test]
@@ -348,13 +362,13 @@ mod tests {
         let mut roster = Roster::default();
         let uid = Uid::digest("a");
         let names = |roster: &Roster, namespace: &str| {
-            roster.of(namespace).map(|claimant| claimant.name.to_string()).collect::<Vec<_>>()
+            roster.sequences_in(namespace).map(|selecting| selecting.name.to_string()).collect::<Vec<_>>()
         };
-        roster.set(uid, claimant("a", "here"));
-        roster.set(Uid::digest("b"), claimant("b", "here"));
+        roster.set(uid, selecting("a", "here"));
+        roster.set(Uid::digest("b"), selecting("b", "here"));
         assert_eq!(names(&roster, "here").len(), 2);
         assert_eq!(names(&roster, "home").len(), 0);
-        roster.set(uid, claimant("a", "there"));
+        roster.set(uid, selecting("a", "there"));
         assert_eq!((names(&roster, "here"), names(&roster, "there")), (vec!["b".into()], vec!["a".into()]));
         roster.set(uid, None);
         roster.set(uid, None);

@@ -34,7 +34,7 @@ pub struct Fields {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Invalid {
+pub enum InvalidSchedule {
     #[error("expected exactly 5 fields, found {0}: {1:?}")]
     Count(usize, String),
     #[error("{0:?} is not a number, name, range or step")]
@@ -70,7 +70,7 @@ const BOUNDS: [Bounds; 5] = [
 const SEVENTH: u64 = 1 << 7;
 
 impl Schedule {
-    pub fn parse(text: &str) -> Result<Schedule, Invalid> {
+    pub fn parse(text: &str) -> Result<Schedule, InvalidSchedule> {
         let text = text.trim();
         let five = match text {
             "@yearly" | "@annually" => "0 0 1 1 *",
@@ -83,7 +83,7 @@ impl Schedule {
         };
         let parts: Vec<&str> = five.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = parts[..] else {
-            return Err(Invalid::Count(parts.len(), text.to_owned()));
+            return Err(InvalidSchedule::Count(parts.len(), text.to_owned()));
         };
         let [minutes, hours, days, months, weekdays] = &BOUNDS;
         let (days, any_day) = parse_field(day, days)?;
@@ -111,8 +111,8 @@ impl Schedule {
     }
 }
 
-fn parse_every(text: &str) -> Result<Schedule, Invalid> {
-    let unknown = || Invalid::Descriptor(text.to_owned());
+fn parse_every(text: &str) -> Result<Schedule, InvalidSchedule> {
+    let unknown = || InvalidSchedule::Descriptor(text.to_owned());
     let period: SignedDuration =
         text.strip_prefix("@every ").ok_or_else(unknown)?.trim().parse().map_err(|_| unknown())?;
     // Fractions of a second are dropped, and the minimum is one second.
@@ -120,7 +120,7 @@ fn parse_every(text: &str) -> Result<Schedule, Invalid> {
 }
 
 /// Returns the bit mask of a field, and whether the field is unrestricted.
-fn parse_field(field: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
+fn parse_field(field: &str, bounds: &Bounds) -> Result<(u64, bool), InvalidSchedule> {
     let (mut bits, mut any) = (0, false);
     for part in field.split(',') {
         let (more, star) = parse_part(part, bounds)?;
@@ -130,11 +130,11 @@ fn parse_field(field: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
     Ok((bits, any))
 }
 
-fn parse_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
+fn parse_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), InvalidSchedule> {
     let (range, step) = match part.split_once('/') {
         Some((range, step)) => {
             let step = step.parse::<u32>().ok().filter(|step| *step > 0);
-            (range, Some(step.ok_or_else(|| Invalid::Part(part.to_owned()))?))
+            (range, Some(step.ok_or_else(|| InvalidSchedule::Part(part.to_owned()))?))
         }
         None => (part, None),
     };
@@ -149,7 +149,7 @@ fn parse_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
         }
     };
     if first < bounds.first || last > bounds.written || first > last {
-        return Err(Invalid::Range(part.to_owned(), bounds.first, bounds.written));
+        return Err(InvalidSchedule::Range(part.to_owned(), bounds.first, bounds.written));
     }
     let step = step.unwrap_or(1);
     let bits = (first..=last).step_by(step as usize).fold(0, |bits, value| bits | 1 << value);
@@ -157,12 +157,12 @@ fn parse_part(part: &str, bounds: &Bounds) -> Result<(u64, bool), Invalid> {
     Ok((bits, star && step == 1))
 }
 
-fn parse_value(text: &str, bounds: &Bounds) -> Result<u32, Invalid> {
+fn parse_value(text: &str, bounds: &Bounds) -> Result<u32, InvalidSchedule> {
     let lower = text.to_ascii_lowercase();
     if let Some(place) = bounds.names.iter().position(|name| *name == lower) {
         return Ok(place as u32 + bounds.first);
     }
-    text.parse().map_err(|_| Invalid::Part(text.to_owned()))
+    text.parse().map_err(|_| InvalidSchedule::Part(text.to_owned()))
 }
 
 fn has(bits: u64, value: i8) -> bool {

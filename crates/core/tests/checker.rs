@@ -24,10 +24,10 @@ struct Scene {
 
 impl Scene {
     fn new(edit: impl FnOnce(&mut Spec)) -> Scene {
-        Scene::of(HOME, edit)
+        Scene::in_namespace(HOME, edit)
     }
 
-    fn of(home: &str, edit: impl FnOnce(&mut Spec)) -> Scene {
+    fn in_namespace(home: &str, edit: impl FnOnce(&mut Spec)) -> Scene {
         let groups = [("first", "a"), ("second", "b")].into_iter().enumerate();
         let groups = groups.map(|(at, (title, pod))| build::group(at, Some(title), build::names(&[pod])));
         let mut spec = build::spec(groups.collect());
@@ -99,7 +99,7 @@ fn a_right_decision_is_not_complained_about() {
 fn another_write_to_a_member_changes_nothing() {
     let mut scene = Scene::new(|_| {});
     scene.ready("a");
-    let a = PodPatch::of(Uid::digest("a"), HOME.into(), "a".into());
+    let a = PodPatch::new(Uid::digest("a"), HOME.into(), "a".into());
     scene.world.index.pod_write_sent(&a.target(), a.effect());
     assert_eq!(scene.violations(vec![release("b")]), []);
 }
@@ -155,7 +155,7 @@ fn twice() {
 
 #[test]
 fn a_namespace_that_does_not_permit_it() {
-    let mut scene = Scene::of("ops", |_| {});
+    let mut scene = Scene::in_namespace("ops", |_| {});
     scene.assert_violated("S6", "shop does not permit ops", vec![release("a")]);
     let allow_from = Some("ops".into());
     scene.world.apply(Object::Namespace(Namespace {

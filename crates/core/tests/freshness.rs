@@ -226,10 +226,10 @@ fn a_pod_that_is_read_again_may_say_more_than_before() {
     index.apply(Object::Pod(labelled.clone()));
     assert_eq!(released(&index, sequence.uid), Vec::<String>::new(), "news of a version that is known");
     index.apply_read_again(Object::Pod(labelled));
-    assert_eq!(index.facts().claims_on(Uid::digest("a")).count(), 1);
+    assert_eq!(index.facts().memberships_of(Uid::digest("a")).count(), 1);
     // An older view is ignored, even when it was read again.
     index.apply_read_again(Object::Pod(Pod { labels: build::labels("tier=web"), ..pod("a", "a", 4) }));
-    assert_eq!(index.facts().claims_on(Uid::digest("a")).count(), 1);
+    assert_eq!(index.facts().memberships_of(Uid::digest("a")).count(), 1);
 }
 
 /// The watch may lag behind a repeated read: pods that are missing in the read are deleted.

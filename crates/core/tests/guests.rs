@@ -36,10 +36,10 @@ fn permit(world: &mut World, allow_from: Option<&str>) {
     world.settle();
 }
 
-fn claimants(world: &World, name: &str) -> Vec<String> {
+fn selecting_sequences(world: &World, name: &str) -> Vec<String> {
     let pod = world.index.cluster.pod_named(HOME, name).expect(name);
-    let claims = world.index.facts().claims_on(pod.uid);
-    claims.map(|claim| world.truth.sequences[&claim.sequence].full_name()).collect()
+    let memberships = world.index.facts().memberships_of(pod.uid);
+    memberships.map(|membership| world.truth.sequences[&membership.sequence].full_name()).collect()
 }
 
 fn explained(world: &World, name: &str) -> String {
@@ -60,12 +60,12 @@ fn without_permission_it_claims_and_blames_nothing_and_with_it_at_once() {
     world.apply(Object::Sequence(guest(GATE)));
     world.apply(Object::Pod(pod(HOME, "web", "web", "app=web", world.now)));
     world.settle();
-    assert_eq!(claimants(&world, "web"), ["shop/app"]);
+    assert_eq!(selecting_sequences(&world, "web"), ["shop/app"]);
     assert_eq!(world.take_done().released.len(), 1, "nobody else is asked");
 
     // With the permission, existing pods also become its members.
     permit(&mut world, Some(ELSEWHERE));
-    assert_eq!(claimants(&world, "web"), ["shop/app", "mallory/evil"]);
+    assert_eq!(selecting_sequences(&world, "web"), ["shop/app", "mallory/evil"]);
     world.apply(Object::Pod(pod(HOME, "web-2", "web-2", "app=web", world.now)));
     world.settle();
     assert_eq!(world.take_done().released.len(), 0, "now both have to let it go");
@@ -83,7 +83,7 @@ fn without_permission_it_claims_and_blames_nothing_and_with_it_at_once() {
 
     // Without the permission, it loses its members, and the pods that waited for it are released.
     permit(&mut world, None);
-    assert_eq!(claimants(&world, "web-2"), ["shop/app"]);
+    assert_eq!(selecting_sequences(&world, "web-2"), ["shop/app"]);
     let done = world.take_done();
     assert_eq!(done.released.iter().map(|released| &*released.name).collect::<Vec<_>>(), ["web-2"]);
     let entry = world.index.sequences.get(guest(GATE).uid).expect("it is there");
@@ -121,13 +121,13 @@ fn the_order_in_which_they_are_heard_of_does_not_matter() {
         }
         world.apply(Object::Sequence(guest(GATE)));
         if !first {
-            assert_eq!(claimants(&world, "web"), Vec::<String>::new());
+            assert_eq!(selecting_sequences(&world, "web"), Vec::<String>::new());
             world.index.take_touched();
             world.apply(Object::Namespace(namespace()));
         }
-        assert_eq!(claimants(&world, "web"), ["mallory/evil"]);
+        assert_eq!(selecting_sequences(&world, "web"), ["mallory/evil"]);
         assert!(world.index.take_touched().contains(&Key::Sequence(guest(GATE).uid)));
         world.delete(Object::Namespace(world.truth.namespaces[HOME].clone()));
-        assert_eq!(claimants(&world, "web"), Vec::<String>::new());
+        assert_eq!(selecting_sequences(&world, "web"), Vec::<String>::new());
     }
 }

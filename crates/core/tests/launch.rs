@@ -11,7 +11,7 @@ use rollcall_core::gates::LAUNCH;
 use rollcall_core::index::{Answer, Index, Object};
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
-use rollcall_core::launch::facts::{Container, Launch};
+use rollcall_core::launch::facts::{Launch, LaunchContainer};
 use rollcall_core::launch::index::{BarrierOwner, SeenBarrier};
 use rollcall_core::launch::ranks::{Priority, Spelling};
 use rollcall_core::launch::{COMPLETED, NUDGE, RANK, explain};
@@ -40,14 +40,14 @@ struct Scene {
     passed: BTreeSet<usize>,
     wake_at: Option<Timestamp>,
     /// Whether the kubelet has synchronised the pod since it last changed.
-    looked: bool,
+    fetched: bool,
 }
 
 impl Scene {
     fn new(priorities: &[Priority], gated: bool) -> Scene {
         let mut pod = build::pod("shop", "web", "web", "", build::start());
         pod.gates = if gated { vec![LAUNCH.into()] } else { Vec::new() };
-        let container = |(place, priority): (usize, &Priority)| Container {
+        let container = |(place, priority): (usize, &Priority)| LaunchContainer {
             name: format!("c{place}").into(),
             spelling: Spelling::Proposed,
             priority: *priority,
@@ -68,7 +68,7 @@ impl Scene {
             begun: Vec::new(),
             passed: BTreeSet::new(),
             wake_at: None,
-            looked: false,
+            fetched: false,
         };
         scene.restart();
         scene
@@ -141,7 +141,7 @@ impl Scene {
                         other => panic!("{other}"),
                     }
                 }
-                self.looked = false;
+                self.fetched = false;
                 self.version += 1;
                 self.pod.version = self.version;
                 self.index.pod_write_answered(self.pod.uid, Answer::Done(Box::new(self.pod.clone())));
@@ -212,7 +212,7 @@ impl Scene {
                 self.begun.push(place);
             }
         }
-        self.looked = true;
+        self.fetched = true;
         self.pod.phase = PodPhase::Running;
         self.pod.node = Some("a".into());
         self.tell();

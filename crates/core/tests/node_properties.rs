@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, RngSeed};
 use rollcall_core::Uid;
 use rollcall_core::facts::{NodeConstraints, Owner, OwnerKind, OwnerRef, Pin, Pod, PodPhase};
 use rollcall_core::index::Object;
-use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint};
+use rollcall_core::node::{Drivers, Node, Placement, Taint, TaintEffect};
 use rollcall_core::sequence::keys::{self, is_key};
 use rollcall_core::sequence::spec::{Enforcement, Members, NodeReady, OnTimeout, Scope, Spec};
 use rollcall_core::sequence::{Sequence, evaluate};
@@ -334,7 +334,8 @@ impl Run {
                 node.labels = node.labels.iter().filter(|(key, _)| **key != *"disk").cloned().collect()
             }
             NodeChange::ForeignTaintAdded => {
-                node.taints = vec![Taint { key: "t".into(), value: "".into(), effect: Effect::NoSchedule }]
+                node.taints =
+                    vec![Taint { key: "t".into(), value: "".into(), effect: TaintEffect::NoSchedule }]
             }
             NodeChange::TaintsRemoved => node.taints.clear(),
             NodeChange::JournalsRemoved => node.journals.clear(),

@@ -10,7 +10,7 @@ use rollcall_core::facts::{Namespace, NodeConstraints, Owner, OwnerKind, Pin, Po
 use rollcall_core::index::Object;
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
-use rollcall_core::node::{Drivers, Effect, Node, Placement, Taint, Toleration};
+use rollcall_core::node::{Drivers, Node, Placement, Taint, TaintEffect, Toleration};
 use rollcall_core::sequence::spec::{
     DeletionPolicy, Enforcement, Members, NodeGuard, NodeReady, Scope, Spec, WorkloadRef,
 };
@@ -46,13 +46,13 @@ impl Scene {
     }
 
     fn apply_sequence(&mut self) {
-        let generation = self.known().map_or(1, |known| known.generation + 1);
+        let generation = self.known_sequence().map_or(1, |known| known.generation + 1);
         let new = Sequence { generation, ..sequence(HOME, "csi", self.spec.clone()) };
-        let recorded = self.known().map(|known| known.recorded.clone()).unwrap_or_default();
+        let recorded = self.known_sequence().map(|known| known.recorded.clone()).unwrap_or_default();
         self.world.apply(Object::Sequence(Sequence { recorded, ..new }));
     }
 
-    fn known(&self) -> Option<&Sequence> {
+    fn known_sequence(&self) -> Option<&Sequence> {
         self.world.truth.sequences.get(&sequence(HOME, "csi", self.spec.clone()).uid)
     }
 
@@ -358,7 +358,7 @@ fn what_was_complete_stays_open_in_bootstrap_and_closes_again_in_continuous() {
 fn a_node_where_the_daemon_is_not_wanted_waits_for_nothing_but_our_own_taint_does_not_count() {
     let mut scene = Scene::new(&["a", "gpu", "ours"]);
     scene.driver_on("a");
-    let taint = |key: &str| Taint { key: key.into(), value: "".into(), effect: Effect::NoSchedule };
+    let taint = |key: &str| Taint { key: key.into(), value: "".into(), effect: TaintEffect::NoSchedule };
     scene.change_node("gpu", |node| node.taints = vec![taint("gpu")]);
     scene.change_node("ours", |node| node.taints = vec![taint("podsequence.example.com/x-blocked")]);
     let scene = scene.begin();
@@ -546,7 +546,7 @@ fn deleting_the_sequence_leaves_nothing_on_any_node() {
         scene.change_node("a", |node| node.labels = labels("zone=z"));
         let mut scene = scene.begin();
         scene.app("app-1");
-        let known = scene.known().expect("it is there").clone();
+        let known = scene.known_sequence().expect("it is there").clone();
         scene.world.present = !absent;
         scene.world.delete(Object::Sequence(known));
         scene.world.restart();
@@ -563,7 +563,7 @@ fn deleting_the_sequence_leaves_nothing_on_any_node() {
 #[test]
 fn what_is_left_on_a_node_that_keeps_changing_is_taken_off_too() {
     let mut scene = Scene::new(&["a", "b"]).begin();
-    let known = scene.known().expect("it is there").clone();
+    let known = scene.known_sequence().expect("it is there").clone();
     scene.world.present = false;
     scene.world.delete(Object::Sequence(known));
     scene.world.truth.notes.clear();
@@ -582,7 +582,7 @@ fn what_is_left_on_a_node_that_keeps_changing_is_taken_off_too() {
 #[test]
 fn what_is_left_is_taken_off_as_soon_as_it_is_proved_that_its_sequence_is_gone() {
     let mut scene = Scene::new(&["a"]).begin();
-    let known = scene.known().expect("it is there").clone();
+    let known = scene.known_sequence().expect("it is there").clone();
     scene.world.present = false;
     scene.world.delete(Object::Sequence(known));
     scene.world.truth.notes.clear();
@@ -602,7 +602,7 @@ fn what_is_left_is_taken_off_as_soon_as_it_is_proved_that_its_sequence_is_gone()
 #[test]
 fn what_a_namesake_has_left_is_taken_over() {
     let mut scene = Scene::new(&["a", "b"]).begin();
-    let old = scene.known().expect("it is there").clone();
+    let old = scene.known_sequence().expect("it is there").clone();
     scene.world.present = false;
     scene.world.delete(Object::Sequence(old.clone()));
     let new =
@@ -623,7 +623,7 @@ fn what_a_namesake_claims_too_is_left_to_it() {
     let mut scene = Scene::new(&["a", "b"]).begin();
     scene.driver_on("a");
     scene.app("app-1");
-    let old = scene.known().expect("it is there").clone();
+    let old = scene.known_sequence().expect("it is there").clone();
     scene.world.present = false;
     scene.world.delete(Object::Sequence(old.clone()));
     let new = Sequence { uid: Uid::digest("another"), ..sequence(HOME, "csi", scene.spec.clone()) };
@@ -720,7 +720,7 @@ fn the_first_members_and_a_group_opened_by_hand_are_seen_on_nodes_where_nothing_
     scene.world.apply(Object::Pod(last));
     scene.settle();
     assert!(scene.is_held("last"));
-    let mut known = scene.known().expect("it is there").clone();
+    let mut known = scene.known_sequence().expect("it is there").clone();
     known.opened_by_hand = ["apps".into()].into();
     scene.world.apply(Object::Sequence(known));
     scene.settle();
@@ -771,7 +771,7 @@ fn who_runs_on_a_node_before_its_turn_is_out_of_order_wherever_else_its_group_is
 #[test]
 fn two_that_wrote_down_different_times_agree() {
     let mut scene = Scene::new(&["a"]).begin();
-    let uid = scene.known().expect("it is there").uid;
+    let uid = scene.known_sequence().expect("it is there").uid;
     scene.world.take_done();
     scene.change_node("a", |node| {
         let journal = node.journals.get_mut(&uid).expect("it was seen");
@@ -816,7 +816,7 @@ fn taints_need_the_permission_of_an_administrator() {
 fn taints_come_and_go_and_foreign_ones_stay_where_they_are() {
     let mut scene = Scene::new(&["a", "b"]);
     scene.spec.guard = NodeGuard::Taints;
-    let foreign = Taint { key: "foreign".into(), value: "x".into(), effect: Effect::PreferNoSchedule };
+    let foreign = Taint { key: "foreign".into(), value: "x".into(), effect: TaintEffect::PreferNoSchedule };
     scene.change_node("a", |node| node.taints = vec![foreign.clone()]);
     let mut driver = owner(OwnerKind::DaemonSet, HOME, "driver", "app=driver", 0);
     let toleration = Toleration { key: DRIVER_KEY.into(), value: None, effect: None, seconds: None };
@@ -863,7 +863,7 @@ fn taints_can_begin_with_something_else_and_old_ones_are_recognised() {
     // A later controller with another prefix removes the taints of a deleted sequence.
     scene.world.taint_prefix = keys::PREFIX;
     scene.world.present = false;
-    let known = scene.known().expect("it is there").clone();
+    let known = scene.known_sequence().expect("it is there").clone();
     scene.world.delete(Object::Sequence(known));
     scene.world.restart();
     scene.settle();

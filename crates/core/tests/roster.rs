@@ -38,8 +38,8 @@ fn group_of(roster: &Roster, kind: OwnerKind, name: &str) -> Option<usize> {
     let hash = name.rsplit_once('-').map_or("", |(_, hash)| hash);
     let labels = labels(&format!("pod-template-hash={hash}"));
     let owner = Some(PodOwner { kind, name, uid: owner_uid(kind, HOME, name) });
-    let claimant = roster.of(HOME).next().expect("the sequence");
-    claimant.group_of(NewPod { name: "", labels: &labels, owner })
+    let sequence = roster.sequences_in(HOME).next().expect("the sequence");
+    sequence.group_of(NewPod { name: "", labels: &labels, owner })
 }
 
 #[test]

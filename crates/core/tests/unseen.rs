@@ -10,7 +10,7 @@ use rollcall_core::facts::{Namespace, OwnerKind};
 use rollcall_core::index::Object;
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
-use rollcall_core::node::{Effect, Taint};
+use rollcall_core::node::{Taint, TaintEffect};
 use rollcall_core::sequence::spec::{Members, NodeGuard, Scope, Spec};
 use rollcall_core::sequence::{Sequence, keys};
 
@@ -211,7 +211,7 @@ fn what_belongs_to_a_living_sequence_is_neither_changed_nor_removed() {
             NodeGuard::Labels => marked.labels = [(KEY, &*value)].into_iter().collect(),
             NodeGuard::Taints => {
                 let taint =
-                    Taint { key: KEY.into(), value: value.as_str().into(), effect: Effect::NoSchedule };
+                    Taint { key: KEY.into(), value: value.as_str().into(), effect: TaintEffect::NoSchedule };
                 marked.taints = vec![taint];
             }
         }

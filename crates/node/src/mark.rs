@@ -37,7 +37,7 @@ pub fn run(options: Mark) -> io::Result<Outcome> {
                 None => step.why_not(),
             };
             clear(&mut keeper, &mut talk);
-            talk.say(topic, format!("not ready, no marker: {why}"), now);
+            talk.report(topic, format!("not ready, no marker: {why}"), now);
             // After an interruption, the command must succeed again.
             step.advance(missing.is_empty(), interval, &events.sender, now);
         }
@@ -54,7 +54,7 @@ pub fn run(options: Mark) -> io::Result<Outcome> {
                 return Ok(Outcome::Ended(signal));
             }
             Some(Event::Command(ended)) => step.ended(ended, Instant::now()),
-            Some(Event::Looked | Event::Gone | Event::Mounts) | None => {}
+            Some(Event::ReadNodes | Event::Gone | Event::Mounts) | None => {}
         }
     }
 }
@@ -65,7 +65,7 @@ fn keep<W: io::Write>(keeper: &mut Keeper, talk: &mut Talk<W>) {
         Ok(change) => {
             talk.forget(Topic::Trouble);
             if change == Change::Written {
-                talk.say(Topic::State, format!("ready: marker {} written", keeper.path().display()), now);
+                talk.report(Topic::State, format!("ready: marker {} written", keeper.path().display()), now);
             }
         }
         Err(trouble) => talk.repeat(Topic::Trouble, trouble, now),

@@ -57,7 +57,7 @@ impl<W: std::io::Write> Talk<W> {
 
     /// Prints a message with the elapsed time: now, or when the topic has been silent for long enough. Only the latest
     /// pending message is printed, and a message is not repeated.
-    pub fn say(&mut self, topic: Topic, text: String, now: Instant) {
+    pub fn report(&mut self, topic: Topic, text: String, now: Instant) {
         match self.topics.get_mut(&topic) {
             Some(said) if said.text == text => said.next = None,
             Some(said) if now.duration_since(said.at) < PAUSE => said.next = Some(text),
@@ -130,18 +130,18 @@ mod tests {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut talk = Talk::to(Vec::new(), start);
-        talk.say(Topic::State, "a".into(), at(1));
-        talk.say(Topic::State, "b".into(), at(2));
-        talk.say(Topic::State, "c".into(), at(3));
-        talk.say(Topic::Trouble, "t".into(), at(3));
+        talk.report(Topic::State, "a".into(), at(1));
+        talk.report(Topic::State, "b".into(), at(2));
+        talk.report(Topic::State, "c".into(), at(3));
+        talk.report(Topic::Trouble, "t".into(), at(3));
         talk.catch_up(at(10));
         talk.catch_up(at(11));
         // Back to the last printed message: nothing new to print.
-        talk.say(Topic::State, "d".into(), at(12));
-        talk.say(Topic::State, "c".into(), at(13));
+        talk.report(Topic::State, "d".into(), at(12));
+        talk.report(Topic::State, "c".into(), at(13));
         talk.catch_up(at(30));
         talk.forget(Topic::Trouble);
-        talk.say(Topic::Trouble, "t".into(), at(31));
+        talk.report(Topic::Trouble, "t".into(), at(31));
         talk.repeat(Topic::Trouble, "t".into(), at(40));
         talk.repeat(Topic::Trouble, "t".into(), at(41));
         let said = String::from_utf8(talk.out).expect("text");

@@ -47,7 +47,7 @@ pub fn run(options: &Wait) -> io::Result<Outcome> {
                 talk.line(&format!("{}: terminated by signal {signal}, {rest}", gone_by(started.elapsed())));
                 return Ok(Outcome::Ended(signal));
             }
-            Some(Event::Looked | Event::Mounts | Event::Command(_)) | None => {}
+            Some(Event::ReadNodes | Event::Mounts | Event::Command(_)) | None => {}
         }
     }
 }

@@ -38,7 +38,7 @@ const BUFFER: usize = 4096;
 #[derive(Debug)]
 pub enum Event {
     /// A condition has been checked.
-    Looked,
+    ReadNodes,
     /// A file was removed, even if it exists again.
     Gone,
     /// A file system was mounted or unmounted.
@@ -174,7 +174,7 @@ impl Prober {
             };
             first = false;
             *lock(&self.look) = Look { begun: None, found: Some(found) };
-            if self.events.send(Event::Looked).is_err() {
+            if self.events.send(Event::ReadNodes).is_err() {
                 return;
             }
             match self.woken.recv_timeout(pause) {

@@ -71,7 +71,7 @@ async fn samples(server: &Server) -> Result<Value> {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let objects: Vec<Value> = serde_saphyr::from_multiple(&std::fs::read_to_string(&file)?)?;
         for (at, object) in objects.iter().enumerate() {
-            if known(object).is_some() {
+            if kind_of(object).is_some() {
                 answers.insert(format!("{name} {at}"), server.create(object, true).await?);
             }
         }
@@ -79,7 +79,7 @@ async fn samples(server: &Server) -> Result<Value> {
     Ok(answers.into())
 }
 
-fn known(object: &Value) -> Option<Kind> {
+fn kind_of(object: &Value) -> Option<Kind> {
     Kind::named(object["apiVersion"].as_str()?, object["kind"].as_str()?)
 }
 
@@ -127,7 +127,7 @@ impl Server {
 }
 
 fn path(object: &Value, dry: bool) -> Result<String> {
-    let kind = known(object).with_context(|| format!("unknown kind in {object}"))?;
+    let kind = kind_of(object).with_context(|| format!("unknown kind in {object}"))?;
     let info = kind.info();
     let group = match info.group {
         "" => format!("/api/{}", info.version),

@@ -72,7 +72,7 @@ impl Embedded {
         let mut cluster = shared.lock();
         for _ in 0..TURNS {
             while let Some(change) = cluster.store.next_news() {
-                self.actors.iter_mut().for_each(|actor| actor.heard(&change, &cluster));
+                self.actors.iter_mut().for_each(|actor| actor.on_change(&change, &cluster));
             }
             let before = cluster.store.version();
             let moments = self.actors.iter_mut().filter_map(|actor| actor.act(&mut cluster));

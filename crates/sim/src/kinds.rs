@@ -139,7 +139,7 @@ impl Kind {
 
     /// The kind under which objects of a watched kind are stored.
     pub fn of_watched(kind: WatchedKind) -> Option<Kind> {
-        let resource = Resource::of(kind);
+        let resource = Resource::from_kind(kind);
         Kind::named(resource.api_version, resource.kind)
     }
 

@@ -95,11 +95,11 @@ pub struct At {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     Scale {
-        target: Target,
+        target: ActionTarget,
         replicas: u32,
     },
     Delete {
-        target: Target,
+        target: ActionTarget,
     },
     Apply {
         objects: Vec<Given>,
@@ -118,7 +118,7 @@ pub enum Action {
 
 /// One object, as the user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct ActionTarget {
     pub kind: Kind,
     /// `None` means the only namespace with an object of this name; several such namespaces are an error.
     pub namespace: Option<String>,
@@ -183,7 +183,7 @@ impl fmt::Display for Pattern {
 }
 
 /// `deployment/web`, or `deployment/web in namespace shop` where a namespace was given.
-impl fmt::Display for Target {
+impl fmt::Display for ActionTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind.info().name.to_lowercase(), self.name)?;
         match &self.namespace {
@@ -268,7 +268,8 @@ mod tests {
 
     #[test]
     fn printed_as_typed() {
-        let target = Target { kind: Kind::Deployment, namespace: Some("shop".into()), name: "web".into() };
+        let target =
+            ActionTarget { kind: Kind::Deployment, namespace: Some("shop".into()), name: "web".into() };
         assert_eq!(target.to_string(), "deployment/web in namespace shop");
         let by = SelectBy::Labels([("app".into(), "db".into()), ("tier".into(), "1".into())].into());
         let selector = Selector { namespace: Some(Pattern("shop".into())), by };

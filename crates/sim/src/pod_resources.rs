@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 /// Parses a resource list. Skips invalid amounts, which the API server would have rejected.
 pub fn read(list: &Value) -> Resources {
-    let amount = |(name, value): (&String, &Value)| Some((Arc::from(name.as_str()), quantity::of(value)?));
+    let amount = |(name, value): (&String, &Value)| Some((Arc::from(name.as_str()), quantity::parse(value)?));
     list.as_object().into_iter().flatten().filter_map(amount).collect()
 }
 

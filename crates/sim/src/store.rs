@@ -28,7 +28,7 @@ impl Key {
     }
 
     /// The key of an object.
-    pub fn of(kind: Kind, object: &Value) -> Key {
+    pub fn from_object(kind: Kind, object: &Value) -> Key {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
         Key::new(kind, text("namespace"), text("name"))
     }
@@ -277,7 +277,7 @@ mod tests {
     fn pod(name: &str) -> (Key, Value) {
         let value =
             json!({ "metadata": { "namespace": "a", "name": name, "ownerReferences": [{ "uid": "o" }] } });
-        (Key::of(Kind::Pod, &value), value)
+        (Key::from_object(Kind::Pod, &value), value)
     }
 
     #[test]

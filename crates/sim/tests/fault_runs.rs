@@ -2,7 +2,7 @@
 
 use rollcall_sim::chaos::batch::{BatchReport, Calm, batch, cores};
 use rollcall_sim::chaos::fault::{Fault, Place, Planned};
-use rollcall_sim::chaos::plan::Plan;
+use rollcall_sim::chaos::plan::FaultPlan;
 use rollcall_sim::chaos::run::run;
 use std::process::Command;
 use std::sync::LazyLock;
@@ -26,18 +26,22 @@ fn must_be_clean(report: &BatchReport) {
 #[test]
 fn without_faults_nothing_goes_wrong() {
     assert_eq!(Calm::new().violations().collect::<Vec<_>>(), Vec::<&_>::new());
-    assert_ne!(run(&Plan::calm(1)).hash, run(&Plan::calm(3)).hash, "different seeds give different names");
+    assert_ne!(
+        run(&FaultPlan::calm(1)).hash,
+        run(&FaultPlan::calm(3)).hash,
+        "different seeds give different names"
+    );
 }
 
 #[test]
 fn every_fault_at_every_write() {
     for seed in [0, LAUNCH, RESERVATIONS] {
-        let writes = run(&Plan::calm(seed)).writes;
+        let writes = run(&FaultPlan::calm(seed)).writes;
         assert!(writes > 20, "{writes} writes: too few to prove anything");
         let faults: Vec<Fault> = Fault::at(Place::Write).collect();
         let plan = |number: u64| {
             let (fault, when) = (faults[(number / writes) as usize], 1 + number % writes);
-            Plan { seed, faults: vec![Planned { fault, when }] }
+            FaultPlan { seed, faults: vec![Planned { fault, when }] }
         };
         let report = batch(0..faults.len() as u64 * writes, cores(), plan, |_| {});
         must_be_clean(&report);
@@ -50,7 +54,7 @@ fn every_mischief_at_every_step_of_a_hand_over() {
     let faults: Vec<Fault> = Fault::at(Place::HandOver).collect();
     let plan = |number: u64| {
         let (fault, when) = (faults[(number / STEPS) as usize], 1 + number % STEPS);
-        Plan { seed: RESERVATIONS, faults: vec![Planned { fault, when }] }
+        FaultPlan { seed: RESERVATIONS, faults: vec![Planned { fault, when }] }
     };
     let report = batch(0..faults.len() as u64 * STEPS, cores(), plan, |_| {});
     must_be_clean(&report);
@@ -60,12 +64,12 @@ fn every_mischief_at_every_step_of_a_hand_over() {
 /// A restarted sequence keeps its order whatever fault occurs at that time.
 #[test]
 fn a_second_start_beside_every_other_fault() {
-    let allowed = |seed: u64, fault: Fault| Plan::calm(seed).world().allows(fault);
-    let plans: Vec<Plan> = STARTED_TWICE
+    let allowed = |seed: u64, fault: Fault| FaultPlan::calm(seed).world().allows(fault);
+    let plans: Vec<FaultPlan> = STARTED_TWICE
         .iter()
         .flat_map(|seed| Fault::ALL.iter().map(move |fault| (*seed, *fault)))
         .filter(|(seed, fault)| allowed(*seed, *fault))
-        .map(|(seed, fault)| Plan::of(seed, &[Fault::BegunAgain, fault]))
+        .map(|(seed, fault)| FaultPlan::with_faults(seed, &[Fault::BegunAgain, fault]))
         .collect();
     let report = batch(0..plans.len() as u64, cores(), |number| plans[number as usize].clone(), |_| {});
     must_be_clean(&report);
@@ -74,7 +78,7 @@ fn a_second_start_beside_every_other_fault() {
 
 /// The runs with fixed seeds, which two tests use.
 static FIXED: LazyLock<BatchReport> =
-    LazyLock::new(|| batch(1..1 + RANDOM_RUNS, cores(), Plan::random, |_| {}));
+    LazyLock::new(|| batch(1..1 + RANDOM_RUNS, cores(), FaultPlan::random, |_| {}));
 
 #[test]
 fn many_faults_at_random() {
@@ -95,12 +99,12 @@ fn many_faults_at_random_with_other_seeds() {
     };
     let first = OTHER_SEEDS.saturating_add(offset);
     println!("seeds from {first} (CHAOS_SEED={named:?}): make chaos RUNS={RANDOM_RUNS} SEED={first}");
-    must_be_clean(&batch(first..first + RANDOM_RUNS, cores(), Plan::random, |_| {}));
+    must_be_clean(&batch(first..first + RANDOM_RUNS, cores(), FaultPlan::random, |_| {}));
 }
 
 #[test]
 fn the_same_seed_gives_the_same_history_alone_in_a_batch_and_in_another_process() {
-    let last = Plan::random(RANDOM_RUNS);
+    let last = FaultPlan::random(RANDOM_RUNS);
     let alone = run(&last).hash;
     assert_eq!(FIXED.hashes[&RANDOM_RUNS], alone, "{}", last.command());
     let faults: Vec<String> = last.faults.iter().map(Planned::to_string).collect();

@@ -6,7 +6,7 @@
 use rollcall_core::planted::{Bug, plant};
 use rollcall_sim::chaos::batch::{Calm, cores};
 use rollcall_sim::chaos::fault::{Fault, Planned};
-use rollcall_sim::chaos::plan::Plan;
+use rollcall_sim::chaos::plan::FaultPlan;
 use rollcall_sim::chaos::run::run;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ const RUNS: u64 = 1000;
 /// The entry of a bug in `planted.txt`.
 #[derive(Default)]
 struct Known {
-    plan: Option<Plan>,
+    plan: Option<FaultPlan>,
     faults: Vec<Fault>,
 }
 
 impl Known {
-    fn of(bug: Bug) -> Known {
+    fn for_bug(bug: Bug) -> Known {
         let lines = include_str!("planted.txt").lines();
         let mut lines = lines.map(|line| line.split(' ').filter(|word| !word.is_empty()));
         let line = lines.find_map(|mut words| (words.next() == Some(bug.name())).then_some(words));
@@ -30,20 +30,20 @@ impl Known {
             return Known::default();
         };
         let named = |fault: &str| Fault::named(fault.split('@').next().unwrap_or_default());
-        let plan = seed.parse().ok().and_then(|seed| Plan::given(seed, faults).ok());
+        let plan = seed.parse().ok().and_then(|seed| FaultPlan::given(seed, faults).ok());
         Known { plan, faults: faults.split(',').filter_map(named).collect() }
     }
 
     /// Plans that may reveal the bug, the likeliest first.
-    fn plans(&self) -> impl Iterator<Item = Plan> {
+    fn plans(&self) -> impl Iterator<Item = FaultPlan> {
         let runs = if self.faults.is_empty() { 0 } else { RUNS };
-        let similar = (1..=runs).map(|seed| Plan::of(seed, &self.faults));
-        self.plan.clone().into_iter().chain(similar).chain((1..=RUNS).map(Plan::random))
+        let similar = (1..=runs).map(|seed| FaultPlan::with_faults(seed, &self.faults));
+        self.plan.clone().into_iter().chain(similar).chain((1..=RUNS).map(FaultPlan::random))
     }
 }
 
 /// The invariants that a run with this bug breaks, with the detail of the first violation.
-fn broken(bug: Bug, plan: &Plan, calm: &Calm) -> Option<String> {
+fn broken(bug: Bug, plan: &FaultPlan, calm: &Calm) -> Option<String> {
     plant(Some(bug));
     let outcome = run(plan);
     plant(None);
@@ -56,8 +56,8 @@ fn broken(bug: Bug, plan: &Plan, calm: &Calm) -> Option<String> {
 
 /// Searches for a bug. Returns a message if the search fails, or if the plan also fails without the bug.
 fn look_for(bug: Bug, calm: &Calm) -> Option<String> {
-    let (name, known) = (bug.name(), Known::of(bug));
-    let found = |plan: Plan| broken(bug, &plan, calm).map(|how| (plan, how));
+    let (name, known) = (bug.name(), Known::for_bug(bug));
+    let found = |plan: FaultPlan| broken(bug, &plan, calm).map(|how| (plan, how));
     let Some((plan, how)) = known.plans().find_map(found) else {
         return Some(format!("{name} was not found"));
     };

@@ -5,7 +5,7 @@ use rollcall_api::names;
 use rollcall_sim::chaos::batch::Calm;
 use rollcall_sim::chaos::fault::{Fault, Planned};
 use rollcall_sim::chaos::lab::Lab;
-use rollcall_sim::chaos::plan::Plan;
+use rollcall_sim::chaos::plan::FaultPlan;
 use rollcall_sim::chaos::run::run;
 use rollcall_sim::chaos::world;
 use rollcall_sim::kinds::Kind;
@@ -20,15 +20,15 @@ const BY_TAINTS: u64 = 9;
 /// A seed of the world in which containers start in order.
 const LAUNCH: u64 = 5;
 
-fn plan(seed: u64, fault: Fault, when: impl IntoIterator<Item = u64>) -> Plan {
-    Plan { seed, faults: when.into_iter().map(|when| Planned { fault, when }).collect() }
+fn plan(seed: u64, fault: Fault, when: impl IntoIterator<Item = u64>) -> FaultPlan {
+    FaultPlan { seed, faults: when.into_iter().map(|when| Planned { fault, when }).collect() }
 }
 
 /// Runs a story in the world of a seed, in virtual time, with the embedded cluster.
 fn in_world(seed: u64, story: impl AsyncFnOnce(&Lab)) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without sockets needs nothing").block_on(async {
-        let (lab, embedded) = Lab::new(&Plan::calm(seed));
+        let (lab, embedded) = Lab::new(&FaultPlan::calm(seed));
         tokio::select! {
             biased;
             () = story(&lab) => {}
@@ -63,7 +63,7 @@ fn no_watch_dies_silently() {
 /// the ConfigMap of an earlier pod with its name.
 #[test]
 fn a_pod_of_three_ranks_costs_six_writes() {
-    let mut ordered = run(&Plan::calm(LAUNCH)).ordered;
+    let mut ordered = run(&FaultPlan::calm(LAUNCH)).ordered;
     ordered.sort_by(|one, other| (&one.name, one.written).cmp(&(&other.name, other.written)));
     assert!(ordered.iter().all(|pod| pod.ranks == 3 && pod.nudged == 0), "{ordered:?}");
     let written: Vec<(&str, u64)> = ordered.iter().map(|pod| (&pod.name[..3], pod.written)).collect();
@@ -164,14 +164,14 @@ fn everything_can_be_deleted_while_we_are_absent() {
 /// A sequence is deleted while the answer to the creation of its note is delayed.
 #[test]
 fn a_note_that_is_being_written_when_its_sequence_goes_is_removed() {
-    let plan = Plan::given(1, "sequence-recreated@2621,slow-answer@1").expect("a plan");
+    let plan = FaultPlan::given(1, "sequence-recreated@2621,slow-answer@1").expect("a plan");
     assert_eq!(Calm::new().broken(&plan, &run(&plan)), [], "{}", plan.command());
 }
 
 /// S8: a write is queued in the client when the process is paused. When the process continues, another one leads.
 #[test]
 fn nothing_goes_out_after_a_pause_in_which_the_lease_was_lost() {
-    let plan = Plan::given(6, "pause@5429,evicted@729").expect("a plan");
+    let plan = FaultPlan::given(6, "pause@5429,evicted@729").expect("a plan");
     assert_eq!(Calm::new().broken(&plan, &run(&plan)), [], "{}", plan.command());
 }
 
@@ -184,7 +184,7 @@ fn who_sees_an_old_pod_does_not_delete_the_config_map_of_the_new_one() {
         (2395, "two-leaders@4328,behind@15,recreated@7253"),
         (2565, "two-leaders@7511,behind@15,recreated@1336"),
     ] {
-        let plan = Plan::given(seed, faults).expect("a plan");
+        let plan = FaultPlan::given(seed, faults).expect("a plan");
         assert_eq!(calm.broken(&plan, &run(&plan)), [], "{}", plan.command());
     }
 }
@@ -192,6 +192,6 @@ fn who_sees_an_old_pod_does_not_delete_the_config_map_of_the_new_one() {
 /// An annotation about a rank is still being written when its pod is ready. This must not delay the next group.
 #[test]
 fn a_write_for_the_order_of_containers_does_not_keep_the_next_group() {
-    let plan = Plan::given(4365, "list-500@6,slow-answer@22").expect("a plan");
+    let plan = FaultPlan::given(4365, "list-500@6,slow-answer@22").expect("a plan");
     assert_eq!(Calm::new().broken(&plan, &run(&plan)), [], "{}", plan.command());
 }

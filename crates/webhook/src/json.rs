@@ -85,7 +85,7 @@ pub struct At<E>(pub &'static str, pub E);
 
 impl<'a, E: Expected<'a>> At<E> {
     /// The result for a value that is neither a list nor an object.
-    fn found(field: &'static str, value: Option<E::Value>) -> Found<E::Value> {
+    fn checked(field: &'static str, value: Option<E::Value>) -> Found<E::Value> {
         Some(value.ok_or(Malformed { field, expected: E::IN_WORDS }))
     }
 }
@@ -110,27 +110,27 @@ impl<'a, E: Expected<'a>> Visitor<'a> for At<E> {
     }
 
     fn visit_bool<X: Error>(self, is: bool) -> Result<Self::Value, X> {
-        Ok(Self::found(self.0, self.1.boolean(is)))
+        Ok(Self::checked(self.0, self.1.boolean(is)))
     }
 
     fn visit_i64<X: Error>(self, _: i64) -> Result<Self::Value, X> {
-        Ok(Self::found(self.0, None))
+        Ok(Self::checked(self.0, None))
     }
 
     fn visit_u64<X: Error>(self, _: u64) -> Result<Self::Value, X> {
-        Ok(Self::found(self.0, None))
+        Ok(Self::checked(self.0, None))
     }
 
     fn visit_f64<X: Error>(self, _: f64) -> Result<Self::Value, X> {
-        Ok(Self::found(self.0, None))
+        Ok(Self::checked(self.0, None))
     }
 
     fn visit_str<X: Error>(self, text: &str) -> Result<Self::Value, X> {
-        Ok(Self::found(self.0, self.1.text(text)))
+        Ok(Self::checked(self.0, self.1.text(text)))
     }
 
     fn visit_borrowed_str<X: Error>(self, text: &'a str) -> Result<Self::Value, X> {
-        Ok(Self::found(self.0, self.1.own_text(text)))
+        Ok(Self::checked(self.0, self.1.own_text(text)))
     }
 
     fn visit_seq<A: SeqAccess<'a>>(self, items: A) -> Result<Self::Value, A::Error> {
@@ -245,8 +245,8 @@ impl<'a, T: Object<'a>> Expected<'a> for AnObject<T> {
     }
 }
 
-/// A list of objects. [`List::put`] receives each item, or an error if the item is not an object.
-pub trait List<'a>: Sized {
+/// A list of objects. [`ObjectList::put`] receives each item, or an error if the item is not an object.
+pub trait ObjectList<'a>: Sized {
     /// The path of an item, for error messages.
     const ITEM: &'static str;
     type Item: Object<'a> + Default;
@@ -257,7 +257,7 @@ pub trait List<'a>: Sized {
 /// A list, read into this initial value.
 pub struct AList<L>(pub L);
 
-impl<'a, L: List<'a>> Expected<'a> for AList<L> {
+impl<'a, L: ObjectList<'a>> Expected<'a> for AList<L> {
     const IN_WORDS: &'static str = "a list";
     type Value = L;
 

@@ -4,16 +4,17 @@
 //! interprets the requested order.
 
 use crate::json::{
-    ABoolean, AList, AText, AnObject, Found, List, Malformed, Text, Texts, object, required, text,
+    ABoolean, AList, AText, AnObject, Found, Malformed, ObjectList, Text, Texts, object, required, text,
 };
+use crate::pod::SchedulingGate;
 use crate::review::Verdict;
 use rollcall_api::patch::json::{Operations, add, append, replace};
 use rollcall_core::gates;
 use rollcall_core::hash::fnv1a64;
 use rollcall_core::launch::RESTART_DEPENDENTS;
 use rollcall_core::launch::ranks::{
-    self, MOST_CONTAINERS, ORDERED_KEY, Order, Value, Variable, WrittenContainer, WrittenPod, barrier_name,
-    barrier_of,
+    self, LaunchOrder, MOST_CONTAINERS, ORDERED_KEY, Value, Variable, WrittenContainer, WrittenPod,
+    barrier_name, barrier_of,
 };
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,13 +36,13 @@ const SUFFIX: usize = 5;
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 #[derive(Default)]
-pub struct Pod<'a> {
-    metadata: Found<Metadata<'a>>,
-    spec: Found<Spec<'a>>,
+pub struct LaunchPod<'a> {
+    metadata: Found<LaunchMetadata<'a>>,
+    spec: Found<LaunchSpec<'a>>,
 }
 
 #[derive(Default)]
-struct Metadata<'a> {
+struct LaunchMetadata<'a> {
     name: Found<Text<'a>>,
     generate_name: Found<Text<'a>>,
     labels: Found<BTreeMap<&'static str, Text<'a>>>,
@@ -49,14 +50,14 @@ struct Metadata<'a> {
 }
 
 #[derive(Default)]
-struct Spec<'a> {
+struct LaunchSpec<'a> {
     node_name: Found<Text<'a>>,
-    gates: Found<Gates>,
+    gates: Found<LaunchGates>,
     containers: Found<Containers<'a>>,
     init_containers: Found<Containers<'a>>,
 }
 
-impl Pod<'_> {
+impl LaunchPod<'_> {
     /// Returns the changes of the pod. `seed` differs for each request; a generated name depends on it.
     pub fn ordered(self, seed: &str) -> Result<Verdict, Malformed> {
         let (metadata, spec) =
@@ -73,9 +74,9 @@ impl Pod<'_> {
         let gated = gates.as_ref().is_some_and(|gates| gates.ours);
         let bound = !text(&spec.node_name)?.is_empty();
         let kept: Vec<WrittenContainer<'_>> =
-            containers.kept.iter().map(Container::written).collect::<Result<_, _>>()?;
+            containers.kept.iter().map(LaunchContainer::written).collect::<Result<_, _>>()?;
         let init: Vec<WrittenContainer<'_>> =
-            init.kept.iter().map(Container::written).collect::<Result<_, _>>()?;
+            init.kept.iter().map(LaunchContainer::written).collect::<Result<_, _>>()?;
         let written = WrittenPod {
             name,
             ordered: [&labels, &annotations]
@@ -121,7 +122,7 @@ impl Pod<'_> {
 fn variables(
     containers: &Containers<'_>,
     written: &WrittenPod<'_>,
-    order: &Order,
+    order: &LaunchOrder,
     config_map: &str,
 ) -> Result<Operations, Malformed> {
     let mut patch = Operations::new();
@@ -156,65 +157,56 @@ fn generated(base: &str, seed: &str) -> String {
     name
 }
 
-object! { Pod<'a>, "object", |this|
-    "metadata" => metadata: AnObject(Metadata::default()),
-    "spec" => spec: AnObject(Spec::default()),
+object! { LaunchPod<'a>, "object", |this|
+    "metadata" => metadata: AnObject(LaunchMetadata::default()),
+    "spec" => spec: AnObject(LaunchSpec::default()),
 }
 
-object! { Metadata<'a>, "object.metadata", |this|
+object! { LaunchMetadata<'a>, "object.metadata", |this|
     "name" => name: AText,
     "generateName" => generate_name: AText,
     "labels" => labels: Texts(&LABELS),
     "annotations" => annotations: Texts(&ANNOTATIONS),
 }
 
-object! { Spec<'a>, "object.spec", |this|
+object! { LaunchSpec<'a>, "object.spec", |this|
     "nodeName" => node_name: AText,
-    "schedulingGates" => gates: AList(Gates::default()),
+    "schedulingGates" => gates: AList(LaunchGates::default()),
     "containers" => containers: AList(Containers::default()),
     "initContainers" => init_containers: AList(Containers::default()),
 }
 
 /// Whether the pod has the launch gate.
 #[derive(Default)]
-struct Gates {
+struct LaunchGates {
     ours: bool,
 }
 
-#[derive(Default)]
-struct Gate<'a> {
-    name: Found<Text<'a>>,
-}
-
-impl<'a> List<'a> for Gates {
+impl<'a> ObjectList<'a> for LaunchGates {
     const ITEM: &'static str = "object.spec.schedulingGates[]";
-    type Item = Gate<'a>;
+    type Item = SchedulingGate<'a>;
 
-    fn put(&mut self, gate: Result<Gate<'a>, Malformed>) -> Result<(), Malformed> {
+    fn put(&mut self, gate: Result<SchedulingGate<'a>, Malformed>) -> Result<(), Malformed> {
         self.ours |= text(&gate?.name)? == gates::LAUNCH;
         Ok(())
     }
-}
-
-object! { Gate<'a>, "object.spec.schedulingGates[]", |this|
-    "name" => name: AText,
 }
 
 /// The containers of a pod. Kept are one more container than can be ordered, and as many again that have our variables;
 /// the others are only counted.
 #[derive(Default)]
 struct Containers<'a> {
-    kept: Vec<Container<'a>>,
+    kept: Vec<LaunchContainer<'a>>,
     plain: usize,
 }
 
 #[derive(Default)]
-struct Container<'a> {
+struct LaunchContainer<'a> {
     name: Found<Text<'a>>,
     env: Found<Env<'a>>,
 }
 
-impl Container<'_> {
+impl LaunchContainer<'_> {
     fn written(&self) -> Result<WrittenContainer<'_>, Malformed> {
         let name = text(&self.name)?;
         let env = self.env.as_ref().map(Result::as_ref).transpose().map_err(|malformed| *malformed)?;
@@ -224,11 +216,11 @@ impl Container<'_> {
     }
 }
 
-impl<'a> List<'a> for Containers<'a> {
+impl<'a> ObjectList<'a> for Containers<'a> {
     const ITEM: &'static str = "object.spec.containers[]";
-    type Item = Container<'a>;
+    type Item = LaunchContainer<'a>;
 
-    fn put(&mut self, container: Result<Container<'a>, Malformed>) -> Result<(), Malformed> {
+    fn put(&mut self, container: Result<LaunchContainer<'a>, Malformed>) -> Result<(), Malformed> {
         let container = container?;
         let has_variables = matches!(&container.env, Some(Ok(env)) if !env.kept.is_empty());
         let room = if has_variables { 2 * MOST_CONTAINERS } else { MOST_CONTAINERS };
@@ -240,7 +232,7 @@ impl<'a> List<'a> for Containers<'a> {
     }
 }
 
-object! { Container<'a>, "object.spec.containers[]", |this|
+object! { LaunchContainer<'a>, "object.spec.containers[]", |this|
     "name" => name: AText,
     "env" => env: AList(Env::default()),
 }
@@ -274,7 +266,7 @@ impl EnvVariable<'_> {
     }
 }
 
-impl<'a> List<'a> for Env<'a> {
+impl<'a> ObjectList<'a> for Env<'a> {
     const ITEM: &'static str = "object.spec.containers[].env[]";
     type Item = EnvVariable<'a>;
 

@@ -13,11 +13,11 @@ static LABELS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| [UNSEEN_LABEL].into()
 /// A node that registers.
 #[derive(Default)]
 pub struct Node<'a> {
-    metadata: Found<Metadata<'a>>,
+    metadata: Found<NodeMetadata<'a>>,
 }
 
 #[derive(Default)]
-struct Metadata<'a> {
+struct NodeMetadata<'a> {
     labels: Found<BTreeMap<&'static str, Text<'a>>>,
 }
 
@@ -32,9 +32,9 @@ impl Node<'_> {
 }
 
 object! { Node<'a>, "object", |this|
-    "metadata" => metadata: AnObject(Metadata::default()),
+    "metadata" => metadata: AnObject(NodeMetadata::default()),
 }
 
-object! { Metadata<'a>, "object.metadata", |this|
+object! { NodeMetadata<'a>, "object.metadata", |this|
     "labels" => labels: Texts(&LABELS),
 }

@@ -3,14 +3,14 @@
 //! gets the ticket gate.
 
 use crate::json::{
-    ABoolean, AList, AText, AnObject, Found, List, Malformed, Text, Texts, object, required, text,
+    ABoolean, AList, AText, AnObject, Found, Malformed, ObjectList, Text, Texts, object, required, text,
 };
 use rollcall_api::names::{POD_SEQUENCE_GROUP, POD_SEQUENCE_NAME};
 use rollcall_api::patch::json::{Operations, append};
 use rollcall_api::patch::toleration;
 use rollcall_api::watch;
 use rollcall_core::labels::Labels;
-use rollcall_core::roster::{NewPod, PodOwner, Roster, Wanted};
+use rollcall_core::roster::{NewPod, NewPodParts, PodOwner, Roster};
 use rollcall_core::{Uid, gates, reservation};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,30 +23,30 @@ static ANNOTATIONS: LazyLock<BTreeSet<&str>> = LazyLock::new(|| {
 });
 
 /// The fields of a new pod that are read.
-pub struct Pod<'a, 'w> {
-    wanted: &'w Wanted<'w>,
-    metadata: Found<Metadata<'a, 'w>>,
-    spec: Found<Spec<'a, 'w>>,
+pub struct AdmittedPod<'a, 'w> {
+    wanted: &'w NewPodParts<'w>,
+    metadata: Found<AdmittedMetadata<'a, 'w>>,
+    spec: Found<AdmittedSpec<'a, 'w>>,
 }
 
-struct Metadata<'a, 'w> {
-    wanted: &'w Wanted<'w>,
+struct AdmittedMetadata<'a, 'w> {
+    wanted: &'w NewPodParts<'w>,
     name: Found<Text<'a>>,
     labels: Found<BTreeMap<&'w str, Text<'a>>>,
     annotations: Found<BTreeMap<&'static str, Text<'a>>>,
     owners: Found<Owners<'a>>,
 }
 
-struct Spec<'a, 'w> {
-    wanted: &'w Wanted<'w>,
+struct AdmittedSpec<'a, 'w> {
+    wanted: &'w NewPodParts<'w>,
     node_name: Found<Text<'a>>,
-    gates: Found<Gates<'w>>,
+    gates: Found<PresentGates<'w>>,
     tolerations: Found<Tolerations<'w>>,
 }
 
-impl<'a, 'w> Pod<'a, 'w> {
-    pub fn looking_for(wanted: &'w Wanted<'w>) -> Pod<'a, 'w> {
-        Pod { wanted, metadata: None, spec: None }
+impl<'a, 'w> AdmittedPod<'a, 'w> {
+    pub fn looking_for(wanted: &'w NewPodParts<'w>) -> AdmittedPod<'a, 'w> {
+        AdmittedPod { wanted, metadata: None, spec: None }
     }
 
     /// The changes of the pod in this namespace.
@@ -63,13 +63,13 @@ impl<'a, 'w> Pod<'a, 'w> {
         let owner = metadata.owners.transpose()?.and_then(|owners| owners.controlling);
         let owner = owner.as_ref().map(Owner::pod_owner).transpose()?;
         let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
-        for claimant in roster.of(namespace) {
-            if let Some(group) = claimant.group_of(NewPod { name, labels: &labels, owner }) {
-                wanted.insert(claimant.gate());
-                keys.extend(claimant.tolerated(group).map(|key| &**key));
+        for sequence in roster.sequences_in(namespace) {
+            if let Some(group) = sequence.group_of(NewPod { name, labels: &labels, owner }) {
+                wanted.insert(sequence.gate());
+                keys.extend(sequence.tolerated(group).map(|key| &**key));
             }
         }
-        if roster.reservers.hold(namespace, &ticket, &labels) {
+        if roster.orders.hold(namespace, &ticket, &labels) {
             wanted.insert(gates::TICKET);
         }
         let is_present = |gate: &&str| present.as_ref().is_some_and(|gates| gates.present.contains(gate));
@@ -83,13 +83,13 @@ impl<'a, 'w> Pod<'a, 'w> {
     }
 }
 
-impl Metadata<'_, '_> {
+impl AdmittedMetadata<'_, '_> {
     fn annotations(&self) -> Result<Option<&BTreeMap<&'static str, Text<'_>>>, Malformed> {
         self.annotations.as_ref().map(Result::as_ref).transpose().map_err(|error| *error)
     }
 
     /// The ticket that the pod asks for.
-    fn ticket(&self) -> Result<reservation::Wanted, Malformed> {
+    fn ticket(&self) -> Result<reservation::RequestedTicket, Malformed> {
         let annotations = self.annotations()?;
         Ok(reservation::wanted::wanted(|key| annotations.and_then(|all| all.get(key)).map(|text| &**text)))
     }
@@ -104,54 +104,54 @@ impl Metadata<'_, '_> {
     }
 }
 
-object! { Pod<'a, '_>, "object", |this|
-    "metadata" => metadata: AnObject(Metadata {
+object! { AdmittedPod<'a, '_>, "object", |this|
+    "metadata" => metadata: AnObject(AdmittedMetadata {
         wanted: this.wanted, name: None, labels: None, annotations: None, owners: None,
     }),
-    "spec" => spec: AnObject(Spec { wanted: this.wanted, node_name: None, gates: None, tolerations: None }),
+    "spec" => spec: AnObject(AdmittedSpec { wanted: this.wanted, node_name: None, gates: None, tolerations: None }),
 }
 
-object! { Metadata<'a, '_>, "object.metadata", |this|
+object! { AdmittedMetadata<'a, '_>, "object.metadata", |this|
     "name" => name: AText,
     "labels" => labels: Texts(&this.wanted.labels),
     "annotations" => annotations: Texts(&ANNOTATIONS),
     "ownerReferences" => owners: AList(Owners::default()),
 }
 
-object! { Spec<'a, '_>, "object.spec", |this|
+object! { AdmittedSpec<'a, '_>, "object.spec", |this|
     "nodeName" => node_name: AText,
-    "schedulingGates" => gates: AList(Gates { wanted: this.wanted, present: BTreeSet::new() }),
+    "schedulingGates" => gates: AList(PresentGates { wanted: this.wanted, present: BTreeSet::new() }),
     "tolerations" => tolerations: AList(Tolerations { wanted: this.wanted, keys: BTreeSet::new(), all: false }),
 }
 
 /// The gates of the pod, of those that we might add.
-struct Gates<'w> {
-    wanted: &'w Wanted<'w>,
+struct PresentGates<'w> {
+    wanted: &'w NewPodParts<'w>,
     present: BTreeSet<&'w str>,
 }
 
 #[derive(Default)]
-struct Gate<'a> {
-    name: Found<Text<'a>>,
+pub struct SchedulingGate<'a> {
+    pub name: Found<Text<'a>>,
 }
 
-impl<'a> List<'a> for Gates<'_> {
+impl<'a> ObjectList<'a> for PresentGates<'_> {
     const ITEM: &'static str = "object.spec.schedulingGates[]";
-    type Item = Gate<'a>;
+    type Item = SchedulingGate<'a>;
 
-    fn put(&mut self, gate: Result<Gate<'a>, Malformed>) -> Result<(), Malformed> {
+    fn put(&mut self, gate: Result<SchedulingGate<'a>, Malformed>) -> Result<(), Malformed> {
         self.present.extend(self.wanted.gates.get(text(&gate?.name)?));
         Ok(())
     }
 }
 
-object! { Gate<'a>, "object.spec.schedulingGates[]", |this|
+object! { SchedulingGate<'a>, "object.spec.schedulingGates[]", |this|
     "name" => name: AText,
 }
 
 /// The keys that the pod tolerates regardless of their value, of those that we might add.
 struct Tolerations<'w> {
-    wanted: &'w Wanted<'w>,
+    wanted: &'w NewPodParts<'w>,
     keys: BTreeSet<&'w str>,
     /// Whether the pod tolerates every key.
     all: bool,
@@ -170,7 +170,7 @@ impl Tolerations<'_> {
     }
 }
 
-impl<'a> List<'a> for Tolerations<'_> {
+impl<'a> ObjectList<'a> for Tolerations<'_> {
     const ITEM: &'static str = "object.spec.tolerations[]";
     type Item = Toleration<'a>;
 
@@ -214,7 +214,7 @@ impl Owner<'_> {
     }
 }
 
-impl<'a> List<'a> for Owners<'a> {
+impl<'a> ObjectList<'a> for Owners<'a> {
     const ITEM: &'static str = "object.metadata.ownerReferences[]";
     type Item = Owner<'a>;
 

@@ -5,7 +5,7 @@ use crate::json::{
 };
 use crate::launch;
 use crate::node::Node;
-use crate::pod::Pod;
+use crate::pod::AdmittedPod;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rollcall_api::names::OWN_NAMESPACE;
 use rollcall_api::patch::json::Operations;
@@ -69,7 +69,7 @@ fn answer<S: Source + ?Sized>(asked: Asked, review: &S, roster: &Roster) -> serd
         Some(Ok(Head { request: Some(Ok(Request { uid: Some(Ok(uid)), .. })), .. })) => uid.clone(),
         _ => Text::default(),
     };
-    let verdict = match required(head, "the review").and_then(|head| About::of(head, asked)) {
+    let verdict = match required(head, "the review").and_then(|head| About::from_head(head, asked)) {
         Ok(about) => about.judge(review, roster, &uid)?,
         Err(malformed) => Err(malformed),
     };
@@ -114,7 +114,7 @@ enum About {
 }
 
 impl About {
-    fn of(head: Head<'_>, asked: Asked) -> Result<About, Malformed> {
+    fn from_head(head: Head<'_>, asked: Asked) -> Result<About, Malformed> {
         if text(&head.api_version)? != API_VERSION || text(&head.kind)? != KIND {
             let expected = "an AdmissionReview of admission.k8s.io/v1";
             return Err(Malformed { field: "the review", expected });
@@ -145,12 +145,12 @@ impl About {
         let changed = |patch| Verdict { patch, ..Verdict::default() };
         match self {
             About::APod { namespace } => {
-                let wanted = roster.wanted(&namespace);
-                let pod = object_of(review, || Pod::looking_for(&wanted))?;
+                let wanted = roster.needed_parts(&namespace);
+                let pod = object_of(review, || AdmittedPod::looking_for(&wanted))?;
                 Ok(pod.and_then(|pod| pod.claimed(roster, &namespace)).map(changed))
             }
             About::AnOrderedPod => {
-                Ok(object_of(review, launch::Pod::default)?.and_then(|pod| pod.ordered(uid)))
+                Ok(object_of(review, launch::LaunchPod::default)?.and_then(|pod| pod.ordered(uid)))
             }
             About::ANode => Ok(object_of(review, Node::default)?.and_then(Node::mark_unseen).map(changed)),
             About::NothingOfOurs => Ok(Ok(Verdict::default())),

@@ -6,7 +6,7 @@ use crate::review::{Asked, review_text};
 use http::{Method, Request, StatusCode};
 use rollcall_controller::metrics::ByOutcome;
 use rollcall_controller::server::limits::Limits;
-use rollcall_controller::server::{self, Answer, Body, text};
+use rollcall_controller::server::{self, Body, HttpAnswer, text};
 use rollcall_controller::shared::Shared;
 use rustls::ServerConfig;
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub async fn serve_within(
     Ok(())
 }
 
-async fn answer(request: Request<Body>, shared: Arc<Shared>, reading: Arc<Semaphore>) -> Answer {
+async fn answer(request: Request<Body>, shared: Arc<Shared>, reading: Arc<Semaphore>) -> HttpAnswer {
     let asked = match request.uri().path() {
         PATH => Asked::Sequences,
         LAUNCH_PATH => Asked::Launch,
@@ -66,8 +66,8 @@ async fn answer(request: Request<Body>, shared: Arc<Shared>, reading: Arc<Semaph
     }
 }
 
-async fn reviewed(asked: Asked, body: Body, shared: &Shared, reading: &Semaphore) -> Answer {
-    let counted = |outcome: &'static str, answer: Answer| {
+async fn reviewed(asked: Asked, body: Body, shared: &Shared, reading: &Semaphore) -> HttpAnswer {
+    let counted = |outcome: &'static str, answer: HttpAnswer| {
         shared.metrics.reviews.get_or_create(&ByOutcome { outcome }).inc();
         answer
     };

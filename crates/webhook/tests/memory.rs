@@ -24,14 +24,14 @@ const MIB: usize = 1 << 20;
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
 
 #[allow(unsafe_code, reason = "an allocator is unsafe; this one passes every call on to the system's")]
 // SAFETY: every call is passed on to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
+        PEAK.fetch_max(now, Ordering::Relaxed);
         unsafe { System.alloc(layout) }
     }
 
@@ -47,12 +47,12 @@ static COUNTING: Counting = Counting;
 /// Starts a measurement: resets the peak, and returns the memory that is already in use.
 fn begin() -> usize {
     let now = NOW.load(Ordering::Relaxed);
-    MOST.store(now, Ordering::Relaxed);
+    PEAK.store(now, Ordering::Relaxed);
     now
 }
 
 fn most_since(before: usize) -> usize {
-    MOST.load(Ordering::Relaxed).saturating_sub(before)
+    PEAK.load(Ordering::Relaxed).saturating_sub(before)
 }
 
 /// A list or a map that has about `size` bytes.

@@ -65,7 +65,7 @@ fn pods_wait_for_tickets() {
     let tickets = cases::tickets();
     let mut roster = Roster::default();
     for order in &tickets.orders(NAMESPACE) {
-        roster.reservers.set(Uid::digest(&order["metadata"]["name"].to_string()), selector(order));
+        roster.orders.set(Uid::digest(&order["metadata"]["name"].to_string()), selector(order));
     }
     for case in &tickets.pods {
         let name = &case.case;
@@ -77,10 +77,10 @@ fn pods_wait_for_tickets() {
             let gates = pod["spec"]["schedulingGates"].as_array().cloned().unwrap_or_default();
             gates.iter().filter_map(|gate| gate["name"].as_str()).map(str::to_owned).collect::<Vec<_>>()
         };
-        roster.reservers.set_served(true);
+        roster.orders.set_served(true);
         assert_eq!(gates(&roster), case.gates(), "{name}");
         // If no controller serves tickets, no pod waits for one.
-        roster.reservers.set_served(false);
+        roster.orders.set_served(false);
         let sent = sent["spec"]["schedulingGates"].as_array().map_or(0, Vec::len);
         assert_eq!(gates(&roster).len(), sent, "{name}: not served");
     }

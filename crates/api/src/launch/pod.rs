@@ -1,7 +1,7 @@
 //! Reads the launch order of a pod's containers from its environment variables, annotations and container statuses.
 
 use crate::watch::{ContainerStatus, Meta};
-use rollcall_core::launch::facts::{Container, Launch};
+use rollcall_core::launch::facts::{Launch, LaunchContainer};
 use rollcall_core::launch::ranks::{MOST_CONTAINERS, Spelling, barrier_name};
 use rollcall_core::launch::{COMPLETED, NUDGE, RANK, RESTART_DEPENDENTS};
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
@@ -51,8 +51,8 @@ struct ConfigMapKey {
 
 impl<'de> Deserialize<'de> for Barrier {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Barrier, D::Error> {
-        struct Picking;
-        impl<'de> Visitor<'de> for Picking {
+        struct BarrierVisitor;
+        impl<'de> Visitor<'de> for BarrierVisitor {
             type Value = Barrier;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -75,7 +75,7 @@ impl<'de> Deserialize<'de> for Barrier {
                 Ok(Barrier(found.map(Box::new)))
             }
         }
-        deserializer.deserialize_any(Picking)
+        deserializer.deserialize_any(BarrierVisitor)
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn launch<'a>(
             return None;
         }
         let status = statuses.iter().find(|status| status.name == name);
-        Some(Container {
+        Some(LaunchContainer {
             name: name.into(),
             spelling: *spelling,
             priority,
@@ -114,7 +114,7 @@ pub(crate) fn launch<'a>(
         })
     });
     // The webhook rejects pods that order more containers. A pod with more has not passed the webhook, and is not ordered.
-    let ordered: Box<[Container]> = ordered.take(MOST_CONTAINERS + 1).collect();
+    let ordered: Box<[LaunchContainer]> = ordered.take(MOST_CONTAINERS + 1).collect();
     Launch {
         containers: if ordered.len() > MOST_CONTAINERS { Box::default() } else { ordered },
         rank: metadata.annotation(RANK).filter(|_| !gated).and_then(|rank| rank.parse().ok()),

@@ -165,23 +165,23 @@ impl TicketObject {
     }
 }
 
-fn record(status: &TicketStatus) -> facts::Record {
+fn record(status: &TicketStatus) -> facts::TicketRecord {
     let time = |time: Option<MilliTime>| time.map(MilliTime::get);
     let text = |text: &Option<String>| Arc::from(text.as_deref().unwrap_or_default());
     let name = |name: &Option<String>| name.as_deref().map(Arc::from);
     let condition = |kind: &str| {
         let found = status.conditions.iter().find(|condition| condition.type_ == kind);
         found
-            .map(|found| facts::Condition { holds: found.status == "True", since: since(found) })
+            .map(|found| facts::TimedCondition { holds: found.status == "True", since: since(found) })
             .unwrap_or_default()
     };
-    let claim = status.pod_uid.as_deref().map(|uid| facts::Claim {
+    let claim = status.pod_uid.as_deref().map(|uid| facts::TicketClaim {
         pod: Uid::new(uid),
         name: text(&status.pod_name),
         at: time(status.claimed_time).unwrap_or_default(),
         utilization: status.utilization_rate.unwrap_or_default(),
     });
-    facts::Record {
+    facts::TicketRecord {
         phase: status.phase.map(phase),
         observed_generation: status.observed_generation.unwrap_or_default(),
         activated: time(status.activation_time),
@@ -201,12 +201,12 @@ fn since(condition: &ConditionObject) -> Option<Timestamp> {
     Some(condition.last_transition_time.0)
 }
 
-fn phase(word: Word) -> facts::Phase {
+fn phase(word: Word) -> facts::TicketPhase {
     match word {
-        Word::Pending => facts::Phase::Pending,
-        Word::Reserved => facts::Phase::Reserved,
-        Word::Claimed => facts::Phase::Claimed,
-        Word::Expired => facts::Phase::Expired,
+        Word::Pending => facts::TicketPhase::Pending,
+        Word::Reserved => facts::TicketPhase::Reserved,
+        Word::Claimed => facts::TicketPhase::Claimed,
+        Word::Expired => facts::TicketPhase::Expired,
     }
 }
 

@@ -6,22 +6,22 @@ use crate::time::MilliTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use rollcall_core::Timestamp;
 use rollcall_core::reservation::reason::Reason;
-use rollcall_core::reservation::spec::{self, Phase, Record};
+use rollcall_core::reservation::spec::{self, TicketPhase, TicketRecord};
 use rollcall_core::reservation::status::{self, Cause};
 
 /// Returns the status of a ticket, as it is written to the API server.
-pub fn ticket_status(record: &Record, namespace: &str) -> TicketStatus {
+pub fn ticket_status(record: &TicketRecord, namespace: &str) -> TicketStatus {
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let time = |time: Option<Timestamp>| time.map(MilliTime::new);
     let claim = record.claim.as_ref();
-    let word = |phase: Phase| match phase {
-        Phase::Pending => Word::Pending,
-        Phase::Reserved => Word::Reserved,
-        Phase::Claimed => Word::Claimed,
-        Phase::Expired => Word::Expired,
+    let word = |phase: TicketPhase| match phase {
+        TicketPhase::Pending => Word::Pending,
+        TicketPhase::Reserved => Word::Reserved,
+        TicketPhase::Claimed => Word::Claimed,
+        TicketPhase::Expired => Word::Expired,
     };
     let has_clock = record.activated.is_some() || record.expires.is_some();
-    let counts = matches!(record.phase, Some(Phase::Pending | Phase::Reserved)) && has_clock;
+    let counts = matches!(record.phase, Some(TicketPhase::Pending | TicketPhase::Reserved)) && has_clock;
     let conditions =
         [("Ready", record.ready), ("GuardianReady", record.guardian_ready), ("Expiring", record.expiring)];
     TicketStatus {
@@ -51,7 +51,7 @@ fn whole_seconds(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }
 
-fn of_ticket(kind: &str, condition: spec::Condition, record: &Record) -> Condition {
+fn of_ticket(kind: &str, condition: spec::TimedCondition, record: &TicketRecord) -> Condition {
     let reason = match record.reason.is_empty() {
         true => "Unknown".to_owned(),
         false => record.reason.to_string(),

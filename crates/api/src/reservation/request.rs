@@ -2,7 +2,7 @@
 
 use crate::watch::Meta;
 use rollcall_core::quantity::Quantity;
-use rollcall_core::reservation::spec::Wanted;
+use rollcall_core::reservation::spec::RequestedTicket;
 use rollcall_core::reservation::wanted::wanted as wanted_by;
 use rollcall_core::resources::{ContainerAmounts, PodAmounts, Resources};
 use serde::de::{IgnoredAny, MapAccess, Visitor};
@@ -20,8 +20,8 @@ pub struct Amounts(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Amounts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Amounts, D::Error> {
-        struct Picking;
-        impl<'de> Visitor<'de> for Picking {
+        struct AmountsVisitor;
+        impl<'de> Visitor<'de> for AmountsVisitor {
             type Value = Amounts;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +39,7 @@ impl<'de> Deserialize<'de> for Amounts {
                 Ok(Amounts(picked))
             }
         }
-        deserializer.deserialize_map(Picking)
+        deserializer.deserialize_map(AmountsVisitor)
     }
 }
 
@@ -57,7 +57,7 @@ pub trait PodResources {
 }
 
 /// Returns the ticket that the annotations of a pod request.
-pub fn wanted(metadata: &Meta) -> Wanted {
+pub fn wanted(metadata: &Meta) -> RequestedTicket {
     wanted_by(|key| metadata.annotation(key))
 }
 
@@ -139,22 +139,28 @@ mod tests {
                 serde_json::from_value(json!({ "annotations": annotations })).expect("metadata");
             wanted(&metadata)
         };
-        let label = |key: &str, value: &str| Wanted::Label { key: key.into(), value: value.into() };
+        let label = |key: &str, value: &str| RequestedTicket::Label { key: key.into(), value: value.into() };
         for (request, expected) in [
-            ("a", Wanted::Ticket("a".into())),
-            ("name:a", Wanted::Ticket("a".into())),
+            ("a", RequestedTicket::Ticket("a".into())),
+            ("name:a", RequestedTicket::Ticket("a".into())),
             ("selector:zone=a", label("zone", "a")),
             ("selector:zone==a", label("zone", "a")),
             ("group:gpu", label(names::GROUP, "gpu")),
         ] {
             assert_eq!(asks(json!({ names::TICKET_REQUEST: request })), expected);
         }
-        assert!(matches!(asks(json!({ names::TICKET_REQUEST: "selector:zone" })), Wanted::Unclear(_)));
-        assert!(matches!(asks(json!({ names::TICKET_REQUEST: "what:zone" })), Wanted::Unclear(_)));
-        assert_eq!(asks(json!({ names::ORDER_REQUEST: "o" })), Wanted::Order("o".into()));
-        assert_eq!(asks(json!({ names::REQUIRED: "true", names::ORDER: "o" })), Wanted::Order("o".into()));
-        assert!(matches!(asks(json!({ names::REQUIRED: "true" })), Wanted::Unclear(_)));
-        assert_eq!(asks(json!({ names::ORDER: "o" })), Wanted::Any);
-        assert_eq!(asks(json!({})), Wanted::Any);
+        assert!(matches!(
+            asks(json!({ names::TICKET_REQUEST: "selector:zone" })),
+            RequestedTicket::Unclear(_)
+        ));
+        assert!(matches!(asks(json!({ names::TICKET_REQUEST: "what:zone" })), RequestedTicket::Unclear(_)));
+        assert_eq!(asks(json!({ names::ORDER_REQUEST: "o" })), RequestedTicket::Order("o".into()));
+        assert_eq!(
+            asks(json!({ names::REQUIRED: "true", names::ORDER: "o" })),
+            RequestedTicket::Order("o".into())
+        );
+        assert!(matches!(asks(json!({ names::REQUIRED: "true" })), RequestedTicket::Unclear(_)));
+        assert_eq!(asks(json!({ names::ORDER: "o" })), RequestedTicket::Any);
+        assert_eq!(asks(json!({})), RequestedTicket::Any);
     }
 }

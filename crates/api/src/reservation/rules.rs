@@ -173,11 +173,11 @@ pub fn amount() -> Vec<Rule> {
     vec![Rule::new(
         format!(
             "isQuantity(string(self)) && !quantity(string(self)).isLessThan(quantity('0')) && \
-             !quantity(string(self)).isGreaterThan(quantity('{MOST}'))"
+             !quantity(string(self)).isGreaterThan(quantity('{LARGEST_AMOUNT}'))"
         ),
         AMOUNT,
         |value| {
-            let most: Option<Quantity> = MOST.parse().ok();
+            let most: Option<Quantity> = LARGEST_AMOUNT.parse().ok();
             let good = quantity(value).is_some_and(|amount| amount.nanos() >= 0 && Some(amount) <= most);
             ensure(good, || AMOUNT.into())
         },
@@ -186,7 +186,7 @@ pub fn amount() -> Vec<Rule> {
 
 /// The largest permitted amount: a billion gigabytes. A larger amount is most likely a mistyped unit. The bound also keeps the
 /// sum over all tickets exact.
-const MOST: &str = "1E";
+const LARGEST_AMOUNT: &str = "1E";
 const AMOUNT: &str = "must be a quantity from 0 to 1E, such as 500m, 2 or 1.5Gi";
 
 fn quantity(value: &Value) -> Option<Quantity> {

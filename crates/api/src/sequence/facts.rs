@@ -7,7 +7,7 @@ use super::{
 use crate::{names, selector::selector_facts, time::MilliTime, validate::InvalidSpec, watch::Meta};
 use rollcall_core::sequence::{
     Sequence,
-    spec::{self as core, GroupId, Invalid, Members, Recorded, RecordedGroup},
+    spec::{self as core, GroupId, InvalidField, Members, Recorded, RecordedGroup},
     status,
 };
 use serde::Deserialize;
@@ -29,7 +29,7 @@ pub struct SequenceObject {
 #[derive(Clone, Debug)]
 pub struct KnownSpec {
     pub generation: i64,
-    pub spec: Result<Arc<core::Spec>, Invalid>,
+    pub spec: Result<Arc<core::Spec>, InvalidField>,
 }
 
 impl From<&Sequence> for KnownSpec {
@@ -85,22 +85,22 @@ fn start(annotation: &str) -> Arc<str> {
     annotation.chars().take(START_LENGTH).collect::<String>().into()
 }
 
-fn invalid(error: InvalidSpec) -> Invalid {
+fn invalid(error: InvalidSpec) -> InvalidField {
     let field = error.field.clone();
     let text = error.to_string();
-    // `Invalid` prints its field by itself.
+    // `InvalidField` prints its field by itself.
     let problem = text.strip_prefix(&format!("{field}: ")).map(str::to_owned);
     match problem {
-        Some(problem) => Invalid { field, problem },
+        Some(problem) => InvalidField { field, problem },
         None => match text.split_once(": ") {
-            Some((field, problem)) => Invalid { field: field.into(), problem: problem.into() },
-            None => Invalid { field, problem: text },
+            Some((field, problem)) => InvalidField { field: field.into(), problem: problem.into() },
+            None => InvalidField { field, problem: text },
         },
     }
 }
 
 /// Converts a spec, resolving defaults and references between groups.
-pub fn spec_facts(spec: &PodSequenceSpec, namespace: &str) -> Result<core::Spec, Invalid> {
+pub fn spec_facts(spec: &PodSequenceSpec, namespace: &str) -> Result<core::Spec, InvalidField> {
     let PodSequenceSpec {
         pod_groups,
         scope,
@@ -147,7 +147,7 @@ fn group_facts(
     position: usize,
     positions: &BTreeMap<Arc<str>, usize>,
     earlier: &[core::Group],
-) -> Result<core::Group, Invalid> {
+) -> Result<core::Group, InvalidField> {
     let field = |name: &str| format!("spec.podGroups[{position}].{name}");
     let members = match group.members() {
         Some(GroupMembers::Pods(names)) => {
@@ -161,7 +161,7 @@ fn group_facts(
         Some(GroupMembers::None) => Members::None,
         None => {
             let problem = "exactly one of pods, podSelector and workloadRef must be given".into();
-            return Err(Invalid { field: format!("spec.podGroups[{position}]"), problem });
+            return Err(InvalidField { field: format!("spec.podGroups[{position}]"), problem });
         }
     };
     let mut after = Vec::new();
@@ -170,7 +170,7 @@ fn group_facts(
             let known: Vec<&str> = positions.keys().map(|name| &**name).collect();
             let known = known.join(", ");
             let problem = format!("\"{name}\" is not an earlier group of this sequence ({known})");
-            Invalid { field: field("dependsOn"), problem }
+            InvalidField { field: field("dependsOn"), problem }
         })?;
         after.push(*known);
     }

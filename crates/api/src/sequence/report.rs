@@ -163,7 +163,7 @@ mod tests {
     use super::*;
     use rollcall_core::sequence::status::{NodeStatus, NodesStatus};
 
-    fn of(phase: core::Phase, reason: &'static str, message: &str) -> Status {
+    fn status(phase: core::Phase, reason: &'static str, message: &str) -> Status {
         let node = NodeStatus {
             name: "worker-1".into(),
             phase,
@@ -194,8 +194,11 @@ mod tests {
     #[test]
     fn every_node_is_ready_or_says_why_not_and_since_when() {
         let at = |seconds| Timestamp::from_second(seconds).expect("a time");
-        let waits =
-            report(&of(core::Phase::InProgress, "InProgress", "\"db\": 0 of 1 pods arrived"), None, at(1));
+        let waits = report(
+            &status(core::Phase::InProgress, "InProgress", "\"db\": 0 of 1 pods arrived"),
+            None,
+            at(1),
+        );
         let ready = |status: &PodSequenceStatus| match &status.node_status[0].conditions[..] {
             [one] => (one.type_.clone(), one.status.clone(), one.reason.clone(), one.last_transition_time.0),
             other => panic!("{other:?}"),
@@ -203,10 +206,10 @@ mod tests {
         let expected =
             |status: &str, reason: &str, since| ("Ready".into(), status.into(), reason.into(), at(since));
         assert_eq!(ready(&waits), expected("False", "InProgress", 1));
-        let lacks = report(&of(core::Phase::InProgress, "NodeLacks", "no driver"), Some(&waits), at(2));
+        let lacks = report(&status(core::Phase::InProgress, "NodeLacks", "no driver"), Some(&waits), at(2));
         assert_eq!(ready(&lacks), expected("False", "NodeLacks", 1), "it was not ready before either");
-        let done = report(&of(core::Phase::Completed, "Completed", ""), Some(&lacks), at(3));
+        let done = report(&status(core::Phase::Completed, "Completed", ""), Some(&lacks), at(3));
         assert_eq!(ready(&done), expected("True", "Completed", 3));
-        assert_eq!(report(&of(core::Phase::Completed, "Completed", ""), Some(&done), at(9)), done);
+        assert_eq!(report(&status(core::Phase::Completed, "Completed", ""), Some(&done), at(9)), done);
     }
 }

@@ -3,7 +3,7 @@
 use super::node::effect;
 use rollcall_core::facts::{NodeConstraints, Pin, TermShape};
 use rollcall_core::labels::Labels;
-use rollcall_core::node::{HOSTNAME, Operator, Placement, Requirement, Term, Toleration};
+use rollcall_core::node::{HOSTNAME, NodeOperator, NodeRequirement, Placement, Term, Toleration};
 use rollcall_core::selector;
 use rollcall_core::sequence::keys;
 use serde::Deserialize;
@@ -166,7 +166,7 @@ impl TermObject {
 }
 
 impl RequirementObject {
-    fn facts(&self, room: &Cell<usize>) -> Requirement {
+    fn facts(&self, room: &Cell<usize>) -> NodeRequirement {
         let values =
             || within(room, self.values.iter().flatten()).map(|value| value.as_str().into()).collect();
         let number = |otherwise: i64| {
@@ -174,14 +174,14 @@ impl RequirementObject {
             first.and_then(|value| value.parse().ok()).unwrap_or(otherwise)
         };
         let operator = match self.operator.as_str() {
-            "In" => Operator::Plain(selector::Operator::In(values())),
-            "NotIn" => Operator::Plain(selector::Operator::NotIn(values())),
-            "DoesNotExist" => Operator::Plain(selector::Operator::DoesNotExist),
-            "Gt" => Operator::Gt(number(i64::MAX)),
-            "Lt" => Operator::Lt(number(i64::MIN)),
-            _ => Operator::Plain(selector::Operator::Exists),
+            "In" => NodeOperator::Plain(selector::Operator::In(values())),
+            "NotIn" => NodeOperator::Plain(selector::Operator::NotIn(values())),
+            "DoesNotExist" => NodeOperator::Plain(selector::Operator::DoesNotExist),
+            "Gt" => NodeOperator::Gt(number(i64::MAX)),
+            "Lt" => NodeOperator::Lt(number(i64::MIN)),
+            _ => NodeOperator::Plain(selector::Operator::Exists),
         };
-        Requirement { key: self.key.as_str().into(), operator }
+        NodeRequirement { key: self.key.as_str().into(), operator }
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
             serde_json::from_value(json!(vec![one; 10])).expect("tolerations");
         let placement = placement(None, Some(&affinity(json!(terms))), &tolerations);
         let kept = |term: &Term| match &term.labels[0].operator {
-            Operator::Plain(selector::Operator::In(values)) => values.len(),
+            NodeOperator::Plain(selector::Operator::In(values)) => values.len(),
             _ => 0,
         };
         let kept: usize =

@@ -58,8 +58,8 @@ impl Annotations {
 
 impl<'de> Deserialize<'de> for Annotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Picking;
-        impl<'de> Visitor<'de> for Picking {
+        struct AnnotationsVisitor;
+        impl<'de> Visitor<'de> for AnnotationsVisitor {
             type Value = Annotations;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -77,7 +77,7 @@ impl<'de> Deserialize<'de> for Annotations {
                 Ok(Annotations(picked))
             }
         }
-        deserializer.deserialize_map(Picking)
+        deserializer.deserialize_map(AnnotationsVisitor)
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use rollcall_core::Uid;
 use rollcall_core::journal::{GroupId, Journal, RecordedGroup};
 use rollcall_core::labels::Labels;
-use rollcall_core::node::{Drivers, Effect, Node, Taint};
+use rollcall_core::node::{Drivers, Node, Taint, TaintEffect};
 use rollcall_core::quantity::Quantity;
 use rollcall_core::reservation::spec::Resources;
 use serde::{Deserialize, Serialize};
@@ -82,16 +82,16 @@ impl TaintObject {
         Taint {
             key: self.key.as_str().into(),
             value: self.value.as_str().into(),
-            effect: effect(&self.effect).unwrap_or(Effect::Other),
+            effect: effect(&self.effect).unwrap_or(TaintEffect::Other),
         }
     }
 }
 
-pub(super) fn effect(text: &str) -> Option<Effect> {
+pub(super) fn effect(text: &str) -> Option<TaintEffect> {
     match text {
-        "NoSchedule" => Some(Effect::NoSchedule),
-        "NoExecute" => Some(Effect::NoExecute),
-        "PreferNoSchedule" => Some(Effect::PreferNoSchedule),
+        "NoSchedule" => Some(TaintEffect::NoSchedule),
+        "NoExecute" => Some(TaintEffect::NoExecute),
+        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
         _ => None,
     }
 }

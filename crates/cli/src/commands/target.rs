@@ -5,16 +5,16 @@ use rollcall_api::names;
 use rollcall_core::sequence::Spec;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum CommandTarget {
     Pod(String),
     Sequence(String),
     Order(String),
     Ticket(String),
 }
 
-impl Target {
+impl CommandTarget {
     /// Parses `KIND/NAME`, or `KIND` and `NAME`, in the forms that kubectl accepts.
-    pub fn parse(words: &[String]) -> std::result::Result<Target, String> {
+    pub fn parse(words: &[String]) -> std::result::Result<CommandTarget, String> {
         let (kind, name) = match words {
             [one] => one.split_once('/').ok_or_else(|| {
                 format!("\"{one}\" has no kind; expected for example pod/{one} or podseq/{one}")
@@ -30,12 +30,12 @@ impl Target {
         let (word, group) = kind.split_once('.').map_or((&*kind, None), |(word, group)| (word, Some(group)));
         let of = |ours: &str| group.is_none_or(|group| group == ours);
         match word {
-            "pod" | "pods" | "po" if group.is_none() => Ok(Target::Pod(name.into())),
+            "pod" | "pods" | "po" if group.is_none() => Ok(CommandTarget::Pod(name.into())),
             "podseq" | "podsequence" | "podsequences" if of(names::SEQUENCE_GROUP) => {
-                Ok(Target::Sequence(name.into()))
+                Ok(CommandTarget::Sequence(name.into()))
             }
-            "order" | "orders" if of(names::KORDER_GROUP) => Ok(Target::Order(name.into())),
-            "ticket" | "tickets" if of(names::KORDER_GROUP) => Ok(Target::Ticket(name.into())),
+            "order" | "orders" if of(names::KORDER_GROUP) => Ok(CommandTarget::Order(name.into())),
+            "ticket" | "tickets" if of(names::KORDER_GROUP) => Ok(CommandTarget::Ticket(name.into())),
             _ => Err(format!("unknown kind \"{kind}\"; expected pod, podseq, order or ticket")),
         }
     }
@@ -59,13 +59,13 @@ pub fn titles(spec: &Spec) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Target;
+    use super::CommandTarget;
 
     #[test]
     fn as_kubectl_takes_them() {
         let parse = |line: &str| {
             let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-            match Target::parse(&words) {
+            match CommandTarget::parse(&words) {
                 Ok(target) => format!("{target:?}"),
                 Err(error) => error,
             }

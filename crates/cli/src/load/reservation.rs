@@ -14,7 +14,7 @@ use rollcall_core::cluster::Target;
 use rollcall_core::index::Index;
 use rollcall_core::kind::Kind;
 use rollcall_core::reservation::eligible::{Fit, fit};
-use rollcall_core::reservation::explain::{Room, Sitter};
+use rollcall_core::reservation::explain::{Occupant, Room};
 use rollcall_core::reservation::spec::Ticket;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ async fn listed<T: DeserializeOwned + Clone>(
     kind: Kind,
     namespace: Option<&str>,
 ) -> Result<Vec<T>, kube::Error> {
-    list(connection, &Resource::of(kind).path(namespace), &ListParams::default()).await
+    list(connection, &Resource::from_kind(kind).path(namespace), &ListParams::default()).await
 }
 
 fn unlisted(
@@ -56,7 +56,7 @@ fn unlisted(
     }
     let place =
         namespace.map_or("in all namespaces".to_owned(), |namespace| format!("in namespace {namespace}"));
-    connection.explained(error, &format!("list {} {place}", Resource::of(kind).plural))
+    connection.explained(error, &format!("list {} {place}", Resource::from_kind(kind).plural))
 }
 
 /// Objects that were loaded in addition to the index.
@@ -71,7 +71,7 @@ pub struct Objects {
 
 /// Loads a namespace: its pods, and all objects that its Orders and tickets depend on.
 pub async fn load(connection: &Connection, namespace: &str, now: Timestamp) -> Result<(Loaded, Objects)> {
-    let path = Resource::of(Kind::Pod).path(Some(namespace));
+    let path = Resource::from_kind(Kind::Pod).path(Some(namespace));
     let (mut gaps, mut pods_known) = (Vec::new(), true);
     let pods: Vec<PodObject> = match list(connection, &path, &ListParams::default()).await {
         Ok(pods) => pods,
@@ -149,7 +149,7 @@ pub async fn rooms(
         Some(node) => format!("spec.nodeName={node},{there}"),
         None => format!("spec.nodeName!=,{there}"),
     });
-    match list(connection, &Resource::of(Kind::Pod).path(None), &params).await {
+    match list(connection, &Resource::from_kind(Kind::Pod).path(None), &params).await {
         Ok(pods) => Ok(rooms_of(objects, ticket, &pods)),
         Err(error) if has_code(&error, 403) => {
             gaps.push("not allowed to list pods in all namespaces: the pods on the nodes are unknown".into());
@@ -176,7 +176,7 @@ pub fn rooms_of(objects: &Objects, ticket: &Ticket, pods: &[PodObject]) -> Vec<R
         let facts = pod.facts();
         let Some(room) = facts.node.as_ref().and_then(|node| rooms.get_mut(node)) else { continue };
         let (requests, priority) = (pod.requests(), pod.priority());
-        room.pods.push(Sitter { pod: Target::of_pod(&facts), since: facts.created, requests, priority });
+        room.pods.push(Occupant { pod: Target::of_pod(&facts), since: facts.created, requests, priority });
     }
     rooms.into_values().collect()
 }

@@ -39,7 +39,7 @@ impl Engine {
                 self.index.cluster.in_flight.end(&target);
                 self.barrier_answered(key.uid(), verb == Verb::WriteBarrier, answer, now);
             }
-            (Verb::Create, Some(key), _) => self.made(key, &target, answer, now),
+            (Verb::Create, Some(key), _) => self.creation_answered(key, &target, answer, now),
             (Verb::Delete, Some(key), _) => self.was_deleted(key, &target, answer, now),
             (Verb::WriteTicket, Some(key), _) => self.ticket_written(key, &target, answer, now),
             (Verb::Nominate, Some(key), Some(pod)) => self.pod_patched(pod, key, since, answer, now),

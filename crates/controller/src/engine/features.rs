@@ -59,11 +59,11 @@ impl Engine {
         let served = self.index.is_synced(Feature::Reservation);
         let (lacking, other) = {
             let roster = self.shared.roster();
-            (synced && !roster.is_complete(), roster.reservers.is_served() != served)
+            (synced && !roster.is_complete(), roster.orders.is_served() != served)
         };
         if !touched.is_empty() || lacking || other {
             let mut roster = self.shared.roster_mut();
-            roster.reservers.set_served(served);
+            roster.orders.set_served(served);
             roster.follow(&self.index, touched);
             if lacking {
                 roster.completed();
@@ -103,6 +103,6 @@ impl Engine {
             }
             Absence::Frozen => self.index.kind_is_frozen(kind),
         }
-        self.shared.health.heard(kind);
+        self.shared.health.watch_reported(kind);
     }
 }

@@ -30,7 +30,7 @@ use crate::reports::Reports;
 use crate::reservation::TicketGauges;
 use crate::sequence::{Gauges, Notes};
 use crate::shared::Shared;
-use crate::slots::{Lane, Slots};
+use crate::slots::{SlotLane, Slots};
 use crate::watch::Watches;
 use crate::{Config, LeaseLost};
 use futures::FutureExt;
@@ -74,7 +74,7 @@ struct Done {
     target: Target,
     /// The time of the change that led to the request.
     since: Instant,
-    answer: act::Answer,
+    answer: act::WriteAnswer,
 }
 
 /// The type of a request.
@@ -115,7 +115,7 @@ impl Verb {
     }
 
     /// The lane whose slot the request occupies; `None` for requests that belong to no lane.
-    fn lane(self, key: Option<Key>) -> Lane {
+    fn lane(self, key: Option<Key>) -> SlotLane {
         match self {
             Verb::PatchPod | Verb::PatchNode | Verb::WriteNote | Verb::DropNote => key.map(Laned::lane),
             Verb::WriteBarrier | Verb::MakeBarrier | Verb::GetBarrier => key.map(Laned::lane),
@@ -223,7 +223,7 @@ impl Engine {
                 () = stop.cancelled() => break,
                 Some(lease) = news.next() => self.lease(lease)?,
                 Some(done) = self.next_answer() => self.answered(done),
-                Some((kind, message)) = watches.next() => self.heard(kind, message),
+                Some((kind, message)) = watches.next() => self.on_watch_message(kind, message),
                 Some(read) = rereads.next() => self.read_again(read),
                 () = tokio::time::sleep_until(next) => {}
             }
@@ -232,7 +232,7 @@ impl Engine {
                 if let Some(Some(done)) = self.next_answer().now_or_never() {
                     self.answered(done);
                 } else if let Some(Some((kind, message))) = watches.next().now_or_never() {
-                    self.heard(kind, message);
+                    self.on_watch_message(kind, message);
                 } else if let Some(Some(read)) = rereads.next().now_or_never() {
                     self.read_again(read);
                 } else {
@@ -297,7 +297,7 @@ impl Engine {
             return idle;
         }
         // Work that is due but has no free slot waits for an answer, not for a time in the past.
-        let has_room = |lane: Lane| self.slots.free_for(lane) > 0;
+        let has_room = |lane: SlotLane| self.slots.free_for(lane) > 0;
         let reports = [
             self.reports.next_moment(),
             self.announcer.next_moment(),

@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 impl Engine {
-    pub(super) fn heard(&mut self, kind: Kind, message: Message) {
+    pub(super) fn on_watch_message(&mut self, kind: Kind, message: Message) {
         let failed = matches!(message, Message::Failed { .. });
         if !failed {
-            self.shared.health.heard(kind);
+            self.shared.health.watch_reported(kind);
         }
         match message {
             Message::Begins { version } => {

@@ -107,7 +107,7 @@ impl Engine {
                     self.index.sequences.set_incomplete(&namespace, false);
                 }
                 let now = Instant::now();
-                for sequence in self.index.sequences.claiming_in(&namespace) {
+                for sequence in self.index.sequences.selecting_in(&namespace) {
                     self.queue.add(Key::Sequence(sequence), now);
                 }
             }

@@ -1,12 +1,12 @@
 //! Sends the decided writes: actions immediately, statuses and events when they are due.
 
 use super::{Done, Engine, Verb};
-use crate::act::{self, Answer, EventWrite};
+use crate::act::{self, EventWrite, WriteAnswer};
 use crate::launch::write_barrier;
 use crate::repeats;
 use crate::reservation;
 use futures::FutureExt;
-use rollcall_core::cluster::{Effect, Target};
+use rollcall_core::cluster::{Target, WriteEffect};
 use rollcall_core::decision::{Action, BarrierWrite, NodeMarks, NodePatch, PodPatch, ToBarrier};
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
@@ -27,13 +27,13 @@ impl Engine {
                 let known = self.index.sequences.note(note.sequence).is_some();
                 let (client, own) = (self.client.clone(), self.config.namespace.clone());
                 let write = async move { act::write_note(&client, &own, &note, known).await };
-                self.push_once(key, Verb::WriteNote, target, Effect::default(), since, write);
+                self.push_once(key, Verb::WriteNote, target, WriteEffect::default(), since, write);
             }
             Action::DropNote { sequence } => {
                 let target = self.note_target(sequence);
                 let (client, own) = (self.client.clone(), self.config.namespace.clone());
                 let write = async move { act::drop_note(&client, &own, sequence).await };
-                self.push_once(key, Verb::DropNote, target, Effect::default(), since, write);
+                self.push_once(key, Verb::DropNote, target, WriteEffect::default(), since, write);
             }
             Action::WriteBarrier(barrier) => {
                 let verb = match barrier.to {
@@ -43,17 +43,17 @@ impl Engine {
                 };
                 let (client, target) = (self.client.clone(), barrier.target.clone());
                 let write = async move { write_barrier(&client, &barrier).await };
-                self.push_once(key, verb, target, Effect::default(), since, write);
+                self.push_once(key, verb, target, WriteEffect::default(), since, write);
             }
             Action::Create(new) => {
                 let (client, target) = (self.client.clone(), new.target().clone());
                 let (guardians, labels) = (self.config.guardians.clone(), self.watches.labels.clone());
                 let write = async move { reservation::create(&client, &new, &guardians, &labels).await };
-                self.push_once(key, Verb::Create, target, Effect::default(), since, write);
+                self.push_once(key, Verb::Create, target, WriteEffect::default(), since, write);
             }
             Action::Delete(delete) => {
                 let (client, target) = (self.client.clone(), delete.target.clone());
-                let effect = Effect { deletes: true, ..Effect::default() };
+                let effect = WriteEffect { deletes: true, ..WriteEffect::default() };
                 if target.kind == Kind::Pod {
                     self.index.pod_write_sent(&target, effect);
                 } else {
@@ -73,7 +73,7 @@ impl Engine {
             Action::Nominate(nominate) => {
                 let (client, target) = (self.client.clone(), nominate.target.clone());
                 let labels = self.watches.labels.clone();
-                self.index.pod_write_sent(&target, Effect::default());
+                self.index.pod_write_sent(&target, WriteEffect::default());
                 let write = async move { reservation::nominate(&client, &nominate, &labels).await };
                 self.push(Some(key), Verb::Nominate, target, since, write);
             }
@@ -146,9 +146,9 @@ impl Engine {
         key: Key,
         verb: Verb,
         target: Target,
-        effect: Effect,
+        effect: WriteEffect,
         since: Instant,
-        write: impl Future<Output = Answer> + Send + 'static,
+        write: impl Future<Output = WriteAnswer> + Send + 'static,
     ) {
         if !self.index.cluster.in_flight.is_writing(&target) {
             self.index.cluster.in_flight.begin(&target, effect);
@@ -162,7 +162,7 @@ impl Engine {
         verb: Verb,
         target: Target,
         since: Instant,
-        request: impl Future<Output = Answer> + Send + 'static,
+        request: impl Future<Output = WriteAnswer> + Send + 'static,
     ) {
         self.sent = self.sent.wrapping_add(1);
         self.slots.take(verb.lane(key));

@@ -1,6 +1,6 @@
 //! The ConfigMaps that containers wait for. They are not watched: their state is known from our writes and from one read.
 
-use crate::act::{Answer, send_patch};
+use crate::act::{WriteAnswer, send_patch};
 use crate::client::{self, Failure, Meaning, request};
 use crate::engine::Engine;
 use crate::watch::Item;
@@ -20,7 +20,7 @@ use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
 /// Writes or reads the ConfigMap; returns its current state, or `None` if it does not exist.
-pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
+pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> WriteAnswer {
     let (all, one) = (Resource::path_beside(&write.target), Resource::path_to(&write.target));
     let found: BarrierObject = match &write.to {
         ToBarrier::Look => match client::get(client, &one).await {
@@ -51,8 +51,8 @@ pub async fn write_barrier(client: &Client, write: &BarrierWrite) -> Answer {
 /// Fails if the pod no longer exists: then our view was old, and the ConfigMap may belong to a later pod. While the pod exists,
 /// all earlier pods of its name are deleted.
 async fn lives(client: &Client, write: &BarrierWrite) -> Result<(), Failure> {
-    let pods = Resource::of(Kind::Pod).path(Some(&write.target.namespace));
-    let there: Living = client::get(client, &format!("{pods}/{}", write.pod_name)).await?;
+    let pods = Resource::from_kind(Kind::Pod).path(Some(&write.target.namespace));
+    let there: LivePod = client::get(client, &format!("{pods}/{}", write.pod_name)).await?;
     match Uid::new(&there.metadata.uid) == write.pod || planted(Bug::OldViewDeletes) {
         true => Ok(()),
         false => Err(Failure { code: Some(409), message: "a different pod has this name now".into() }),
@@ -60,12 +60,12 @@ async fn lives(client: &Client, write: &BarrierWrite) -> Result<(), Failure> {
 }
 
 #[derive(Deserialize)]
-struct Living {
-    metadata: LivingMeta,
+struct LivePod {
+    metadata: LivePodMeta,
 }
 
 #[derive(Deserialize)]
-struct LivingMeta {
+struct LivePodMeta {
     uid: String,
 }
 
@@ -73,7 +73,7 @@ impl Engine {
     /// Processes the answer to a write or read of the ConfigMap of a pod. Only added keys (`written`) count as progress. If the
     /// pod is already deleted, the garbage collector deletes each new ConfigMap, and without back-off the controller would
     /// re-create it at once.
-    pub(crate) fn barrier_answered(&mut self, pod: Uid, written: bool, answer: Answer, now: Instant) {
+    pub(crate) fn barrier_answered(&mut self, pod: Uid, written: bool, answer: WriteAnswer, now: Instant) {
         let key = Key::Launch(pod);
         match answer {
             Ok(found) => {

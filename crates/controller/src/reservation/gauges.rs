@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::metrics::{ByState, Metrics};
-use rollcall_core::reservation::spec::{Phase, Ticket};
+use rollcall_core::reservation::spec::{Ticket, TicketPhase};
 use rollcall_core::reservation::ticket::NO_ROOM;
 use rollcall_core::{Timestamp, Uid};
 use std::collections::BTreeMap;
@@ -24,21 +24,21 @@ struct Counted {
 }
 
 impl Counted {
-    fn of(ticket: &Ticket) -> Counted {
+    fn from_ticket(ticket: &Ticket) -> Counted {
         let record = &ticket.record;
         let (phase, claimed) = (ticket.phase(), ticket.claim().is_some());
         let state = match phase {
-            Phase::Pending if *record.reason == *NO_ROOM => "no-room",
-            Phase::Pending => "pending",
-            Phase::Reserved => "reserved",
-            Phase::Claimed => "claimed",
-            Phase::Expired => "expired",
+            TicketPhase::Pending if *record.reason == *NO_ROOM => "no-room",
+            TicketPhase::Pending => "pending",
+            TicketPhase::Reserved => "reserved",
+            TicketPhase::Claimed => "claimed",
+            TicketPhase::Expired => "expired",
         };
         let amount = |name: &str| {
             let requests = ticket.spec.as_ref().ok().map(|spec| &spec.requests);
             requests.and_then(|requests| requests.get(name)).map_or(0.0, |amount| amount.nanos() as f64 / 1e9)
         };
-        let kept_since = record.activated.filter(|_| !claimed && phase == Phase::Reserved);
+        let kept_since = record.activated.filter(|_| !claimed && phase == TicketPhase::Reserved);
         Counted { state, cpu: amount("cpu"), memory: amount("memory"), kept_since }
     }
 
@@ -55,7 +55,7 @@ impl Counted {
 impl TicketGauges {
     /// Updates the gauges after a decision about a ticket; `None` if it is deleted.
     pub fn count(&mut self, uid: Uid, ticket: Option<&Ticket>, now: Timestamp, metrics: &Metrics) {
-        let new = ticket.map(Counted::of);
+        let new = ticket.map(Counted::from_ticket);
         let old = match new {
             Some(new) => self.counted.insert(uid, new),
             None => self.counted.remove(&uid),

@@ -72,7 +72,7 @@ impl Engine {
 mod tests {
     use super::*;
     use crate::statuses::{Outcome, Statuses};
-    use crate::watch::Written;
+    use crate::watch::WrittenStatus;
     use rollcall_core::reservation::reason::Reason;
     use rollcall_core::reservation::status::Cause;
     use tokio::time::Instant;
@@ -118,8 +118,13 @@ mod tests {
         }
 
         fn seen(&mut self, status: Option<OrderStatus>) {
-            let written =
-                Written { uid: self.uid, version: 1, status, resource_version: "1".into(), generation: 1 };
+            let written = WrittenStatus {
+                uid: self.uid,
+                version: 1,
+                status,
+                resource_version: "1".into(),
+                generation: 1,
+            };
             self.statuses.observed(self.uid, written);
         }
 

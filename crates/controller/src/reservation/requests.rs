@@ -1,6 +1,6 @@
 //! Creates, updates and deletes the objects of reservations.
 
-use crate::act::{Answer, send_patch};
+use crate::act::{WriteAnswer, send_patch};
 use crate::client::{self, Meaning, request};
 use crate::engine::{Engine, LOOK_AFTER};
 use crate::metrics::ByKind;
@@ -21,12 +21,17 @@ use rollcall_core::index::{Answer as PodAnswer, Object};
 use rollcall_core::key::Key;
 use rollcall_core::kind::Kind;
 use rollcall_core::planted::{Bug, planted};
-use rollcall_core::reservation::spec::Record;
+use rollcall_core::reservation::spec::TicketRecord;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use tokio::time::Instant;
 
-pub async fn create(client: &Client, new: &New, guardians: &GuardianOptions, labels: &KeptLabels) -> Answer {
+pub async fn create(
+    client: &Client,
+    new: &New,
+    guardians: &GuardianOptions,
+    labels: &KeptLabels,
+) -> WriteAnswer {
     let path = format!("{}?fieldManager={}", Resource::path_beside(new.target()), names::FIELD_MANAGER);
     let post =
         |body: serde_json::Value| request("POST", &path, Some(client::JSON), body.to_string().into_bytes());
@@ -68,26 +73,34 @@ struct DefinitionMeta {
 }
 
 /// Hashes the content of a write to a ticket, without its times: equal hashes mean a repetition.
-pub fn content_of_record(record: &Record) -> u64 {
-    let Record { phase, node, guardian, claim, reason, message, expiring, .. } = record;
-    let claimer = claim.as_ref().map(|claim| claim.pod);
-    content_of(&(phase.map(|phase| phase.as_str()), node, guardian, claimer, reason, message, expiring.holds))
+pub fn content_of_record(record: &TicketRecord) -> u64 {
+    let TicketRecord { phase, node, guardian, claim, reason, message, expiring, .. } = record;
+    let claiming_pod = claim.as_ref().map(|claim| claim.pod);
+    content_of(&(
+        phase.map(|phase| phase.as_str()),
+        node,
+        guardian,
+        claiming_pod,
+        reason,
+        message,
+        expiring.holds,
+    ))
 }
 
-pub async fn delete(client: &Client, delete: &Delete) -> Answer {
+pub async fn delete(client: &Client, delete: &Delete) -> WriteAnswer {
     let path = Resource::path_to(&delete.target);
     let body = delete_options(delete.target.uid, delete.at_once).to_string().into_bytes();
     let request = request("DELETE", &path, Some(client::JSON), body);
     client::send::<IgnoredAny>(client, request).await.map(|_| None)
 }
 
-pub async fn write_ticket(client: &Client, write: &TicketWrite) -> Answer {
+pub async fn write_ticket(client: &Client, write: &TicketWrite) -> WriteAnswer {
     let path = format!("{}/status", Resource::path_to(&write.target));
     let ticket: TicketObject = send_patch(client, &path, &ticket_record(write)).await?;
     Ok(Some(Item::plain(Object::Ticket(Box::new(ticket.facts())))))
 }
 
-pub async fn nominate(client: &Client, nominate: &Nominate, labels: &KeptLabels) -> Answer {
+pub async fn nominate(client: &Client, nominate: &Nominate, labels: &KeptLabels) -> WriteAnswer {
     let path = format!("{}/status", Resource::path_to(&nominate.target));
     let pod: PodObject = send_patch(client, &path, &nomination(nominate)).await?;
     Ok(Some(Item::plain(Object::Pod(pod.facts_keeping(labels)))))
@@ -95,7 +108,7 @@ pub async fn nominate(client: &Client, nominate: &Nominate, labels: &KeptLabels)
 
 impl Engine {
     /// Processes the answer to a creation. If the object already exists, its watch reports it.
-    pub(crate) fn made(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
+    pub(crate) fn creation_answered(&mut self, key: Key, target: &Target, answer: WriteAnswer, now: Instant) {
         self.index.reservation_write_ended(target);
         self.queue.add(key, now);
         match answer {
@@ -126,7 +139,7 @@ impl Engine {
     }
 
     /// Processes the answer to the deletion of a ticket or a guardian.
-    pub(crate) fn was_deleted(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
+    pub(crate) fn was_deleted(&mut self, key: Key, target: &Target, answer: WriteAnswer, now: Instant) {
         let Some(uid) = target.uid else { return };
         self.queue.add(key, now);
         let code = answer.as_ref().err().and_then(|failure| failure.code);
@@ -155,7 +168,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn ticket_written(&mut self, key: Key, target: &Target, answer: Answer, now: Instant) {
+    pub(crate) fn ticket_written(&mut self, key: Key, target: &Target, answer: WriteAnswer, now: Instant) {
         self.index.reservation_write_ended(target);
         self.queue.add(key, now);
         match answer {

@@ -1,7 +1,7 @@
 //! Reads request bodies, within a memory limit for all bodies together.
 
-use super::seats::{Place, Seats};
-use super::{Answer, text};
+use super::seats::{Seats, TakenSeat};
+use super::{HttpAnswer, text};
 use bytes::Bytes;
 use http::StatusCode;
 use http_body_util::BodyExt;
@@ -20,7 +20,7 @@ pub struct Body {
     pub(super) incoming: Incoming,
     pub(super) longest: usize,
     pub(super) room: Arc<Room>,
-    pub(super) place: Arc<Place>,
+    pub(super) place: Arc<TakenSeat>,
 }
 
 /// A complete body. Its bytes count against the limit until it is dropped.
@@ -39,7 +39,7 @@ impl Deref for Whole {
 
 impl Body {
     /// Reads the complete body. On failure, returns the answer to send instead.
-    pub async fn read(mut self) -> Result<Whole, Answer> {
+    pub async fn read(mut self) -> Result<Whole, HttpAnswer> {
         let announced =
             self.incoming.size_hint().exact().map(|size| usize::try_from(size).unwrap_or(usize::MAX));
         if announced.is_some_and(|size| size > self.longest) {
@@ -67,7 +67,7 @@ impl Body {
     }
 
     /// Returns the next bytes, unless the body must give way to others.
-    async fn piece(&mut self, holding: &Holding) -> Result<Option<Bytes>, Answer> {
+    async fn piece(&mut self, holding: &Holding) -> Result<Option<Bytes>, HttpAnswer> {
         loop {
             let frame = tokio::select! {
                 biased;
@@ -85,12 +85,12 @@ impl Body {
         }
     }
 
-    fn too_long(&self) -> Answer {
+    fn too_long(&self) -> HttpAnswer {
         self.room.seats.turned_away("body");
         text(StatusCode::PAYLOAD_TOO_LARGE, format!("the body exceeds the limit of {} bytes\n", self.longest))
     }
 
-    fn no_room(&self) -> Answer {
+    fn no_room(&self) -> HttpAnswer {
         self.room.seats.turned_away("bytes");
         text(StatusCode::SERVICE_UNAVAILABLE, "the memory limit for request bodies is reached; retry later\n")
     }

@@ -8,9 +8,9 @@ use std::time::Duration;
 pub const HEADER: usize = 8 << 10;
 
 /// Connections to `/metrics`, and the same number to the probes. One Prometheus and one kubelet need one or two.
-const FEW: usize = 32;
+const PLAIN_CONNECTIONS: usize = 32;
 /// Connections to the webhook. An API server keeps a few dozen open, and a cluster has three or five API servers.
-const MANY: usize = 512;
+const WEBHOOK_CONNECTIONS: usize = 512;
 /// Connections to the webhook from one address: enough for an API server under load, or for several behind one proxy.
 const OF_ONE_ADDRESS: usize = 64;
 
@@ -55,7 +55,7 @@ impl Limits {
     pub const HEALTH: Limits = Limits::without_bodies("health");
     pub const WEBHOOK: Limits = Limits {
         server: "webhook",
-        connections: MANY,
+        connections: WEBHOOK_CONNECTIONS,
         of_one_address: OF_ONE_ADDRESS,
         longest_body: LONGEST_REVIEW,
         bodies: BODIES,
@@ -68,8 +68,8 @@ impl Limits {
     const fn without_bodies(server: &'static str) -> Limits {
         Limits {
             server,
-            connections: FEW,
-            of_one_address: FEW,
+            connections: PLAIN_CONNECTIONS,
+            of_one_address: PLAIN_CONNECTIONS,
             longest_body: 0,
             bodies: 0,
             handshake: HANDSHAKE,

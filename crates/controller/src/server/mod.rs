@@ -23,7 +23,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use limits::{HEADER, Limits};
 use pulse::Pulse;
-use seats::{Place, Seats};
+use seats::{Seats, TakenSeat};
 use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
@@ -35,7 +35,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-pub type Answer = Response<Full<Bytes>>;
+pub type HttpAnswer = Response<Full<Bytes>>;
 
 /// How long a shutdown waits for answers in progress.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -43,11 +43,11 @@ const DRAIN: Duration = Duration::from_secs(2);
 const LEAVING: usize = 64;
 
 /// Builds a plain-text answer.
-pub fn text(status: StatusCode, words: impl Into<Bytes>) -> Answer {
+pub fn text(status: StatusCode, words: impl Into<Bytes>) -> HttpAnswer {
     answer(status, "text/plain; charset=utf-8", words)
 }
 
-pub fn answer(status: StatusCode, content: &'static str, body: impl Into<Bytes>) -> Answer {
+pub fn answer(status: StatusCode, content: &'static str, body: impl Into<Bytes>) -> HttpAnswer {
     let mut answer = Response::new(Full::new(body.into()));
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content));
@@ -70,7 +70,7 @@ pub async fn serve<U, S, H>(
 ) where
     U: Future<Output = io::Result<S>> + Send + 'static,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Future<Output = Answer> + Send + 'static,
+    H: Future<Output = HttpAnswer> + Send + 'static,
 {
     let seats = Arc::new(Seats::new(limits, shared));
     let room = Arc::new(Room::new(limits.bodies, seats.clone()));
@@ -104,7 +104,7 @@ async fn refused(limits: Limits, error: &io::Error) {
 async fn connection<U, S, H>(
     stream: TcpStream,
     limits: Limits,
-    place: Arc<Place>,
+    place: Arc<TakenSeat>,
     room: Arc<Room>,
     upgrade: impl Fn(TcpStream) -> U,
     handler: impl Fn(Request<Body>) -> H,
@@ -112,7 +112,7 @@ async fn connection<U, S, H>(
 ) where
     U: Future<Output = io::Result<S>>,
     S: AsyncRead + AsyncWrite + Unpin,
-    H: Future<Output = Answer>,
+    H: Future<Output = HttpAnswer>,
 {
     let _ = stream.set_nodelay(true);
     let upgraded = tokio::select! {
@@ -139,7 +139,7 @@ async fn connection<U, S, H>(
         async move {
             let answer = answer.await;
             place.answered();
-            Ok::<Answer, Infallible>(answer)
+            Ok::<HttpAnswer, Infallible>(answer)
         }
     });
     let stream = TokioIo::new(Pulse { stream, place: place.clone() });

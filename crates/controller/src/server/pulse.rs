@@ -1,6 +1,6 @@
 //! Detects received bytes, and completed writes.
 
-use super::seats::Place;
+use super::seats::TakenSeat;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 /// A connection that reports its activity to its seat. It is above TLS, so an incomplete TLS record does not count as activity.
 pub struct Pulse<S> {
     pub stream: S,
-    pub place: Arc<Place>,
+    pub place: Arc<TakenSeat>,
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Pulse<S> {
@@ -22,7 +22,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Pulse<S> {
         let before = buffer.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if buffer.filled().len() > before {
-            self.place.heard();
+            self.place.bytes_received();
         }
         read
     }

@@ -52,7 +52,7 @@ enum Turn {
 }
 
 /// The seat of one connection, released when this is dropped.
-pub struct Place {
+pub struct TakenSeat {
     number: u64,
     seat: Arc<Seat>,
     seats: Arc<Seats>,
@@ -65,7 +65,7 @@ impl Seats {
 
     /// Takes a seat for a new connection. If the server is full, or the address has reached its share, the connection (of that
     /// address) that was silent for longest must leave. Returns `None` if all candidates are waiting for an answer.
-    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
+    pub fn take(self: &Arc<Self>, address: IpAddr) -> Option<TakenSeat> {
         // An IPv4 address through an IPv6 socket is the same client.
         let address = address.to_canonical();
         let mut taken = self.taken();
@@ -87,7 +87,7 @@ impl Seats {
         taken.next += 1;
         taken.seats.insert(number, seat.clone());
         self.count(&taken);
-        Some(Place { number, seat, seats: self.clone() })
+        Some(TakenSeat { number, seat, seats: self.clone() })
     }
 
     fn make_room(
@@ -135,9 +135,9 @@ impl Seat {
     }
 }
 
-impl Place {
+impl TakenSeat {
     /// Records that bytes were received.
-    pub fn heard(&self) {
+    pub fn bytes_received(&self) {
         self.seat.heard.store(self.seats.now(), Ordering::Relaxed);
         if self.seat.turn() == Turn::Nobody {
             self.turns(Turn::Caller, self.seats.limits.request);
@@ -195,7 +195,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TakenSeat {
     fn drop(&mut self) {
         let mut taken = self.seats.taken();
         taken.seats.remove(&self.number);
@@ -220,11 +220,11 @@ mod tests {
         [10, 0, 0, last].into()
     }
 
-    fn must_leave(place: &Place) -> bool {
+    fn must_leave(place: &TakenSeat) -> bool {
         place.seat.leave.is_cancelled()
     }
 
-    async fn take(seats: &Arc<Seats>, last: u8) -> Option<Place> {
+    async fn take(seats: &Arc<Seats>, last: u8) -> Option<TakenSeat> {
         tokio::time::advance(Duration::from_millis(1)).await;
         seats.take(address(last))
     }
@@ -236,7 +236,7 @@ mod tests {
         let second = take(&seats, 2).await.ok_or("second")?;
         let third = take(&seats, 3).await.ok_or("third")?;
         tokio::time::advance(Duration::from_millis(1)).await;
-        first.heard();
+        first.bytes_received();
         let fourth = take(&seats, 4).await.ok_or("fourth")?;
         assert_eq!([&first, &second, &third, &fourth].map(must_leave), [false, true, false, false]);
         // Its seat has already been reused, so dropping it does not free another one.
@@ -280,19 +280,19 @@ mod tests {
         let seats = seats(1, 1);
         let place = take(&seats, 1).await.ok_or("a place")?;
         let Limits { request, answer, idle, .. } = Limits::WEBHOOK;
-        let is_overdue = async |place: &Place, after: Duration| {
+        let is_overdue = async |place: &TakenSeat, after: Duration| {
             tokio::time::timeout(after - Duration::from_millis(1), place.overdue()).await.is_ok()
         };
         assert!(!is_overdue(&place, request).await);
         // Single bytes do not extend the time limit.
-        place.heard();
+        place.bytes_received();
         assert!(is_overdue(&place, Duration::from_millis(3)).await);
         place.asked();
         assert!(!is_overdue(&place, answer).await);
         place.answered();
         place.flushed();
         assert!(!is_overdue(&place, idle.unwrap_or_default()).await);
-        place.heard();
+        place.bytes_received();
         assert!(!is_overdue(&place, request).await && is_overdue(&place, Duration::from_millis(3)).await);
         Ok(())
     }

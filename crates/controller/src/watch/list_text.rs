@@ -18,7 +18,7 @@ pub enum Broken {
 
 #[derive(Debug)]
 pub struct ListText {
-    place: Place,
+    place: Position,
     key: Vec<u8>,
     /// The current part, as far as received.
     part: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct ListText {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Position {
     /// Before the first brace.
     Before,
     /// Before a key, or the last brace.
@@ -52,41 +52,41 @@ struct Nesting {
 
 impl ListText {
     pub fn new(longest_part: usize) -> ListText {
-        ListText { place: Place::Before, key: Vec::new(), part: Vec::new(), longest_part }
+        ListText { place: Position::Before, key: Vec::new(), part: Vec::new(), longest_part }
     }
 
     /// Processes the next piece of text, and passes every completed part to `whole`.
     pub fn push(&mut self, mut text: &[u8], mut whole: impl FnMut(Part, &[u8])) -> Result<(), Broken> {
         while let Some((&byte, rest)) = text.split_first() {
             let place = match (self.place, byte) {
-                (Place::InKey, b'"') => Place::Colon,
-                (Place::InKey, b'\\') => return Err(Broken::NoList),
-                (Place::InKey, _) => {
+                (Position::InKey, b'"') => Position::Colon,
+                (Position::InKey, b'\\') => return Err(Broken::NoList),
+                (Position::InKey, _) => {
                     self.key.push(byte);
                     self.check_length(self.key.len())?;
-                    Place::InKey
+                    Position::InKey
                 }
-                (Place::InValue(..) | Place::InItem(_), _) => {
+                (Position::InValue(..) | Position::InItem(_), _) => {
                     text = self.value(text, &mut whole)?;
                     continue;
                 }
                 (place, byte) if byte.is_ascii_whitespace() => place,
-                (Place::Before, b'{') => Place::BeforeKey,
-                (Place::BeforeKey, b'"') => {
+                (Position::Before, b'{') => Position::BeforeKey,
+                (Position::BeforeKey, b'"') => {
                     self.key.clear();
-                    Place::InKey
+                    Position::InKey
                 }
-                (Place::BeforeKey, b',') => Place::BeforeKey,
-                (Place::BeforeKey, b'}') => Place::After,
-                (Place::Colon, b':') => Place::BeforeValue,
-                (Place::BeforeValue, b'[') if self.key == b"items" => Place::BeforeItem,
-                (Place::BeforeItem, b',') => Place::BeforeItem,
-                (Place::BeforeItem, b']') => Place::BeforeKey,
-                (Place::BeforeValue | Place::BeforeItem, _) => {
+                (Position::BeforeKey, b',') => Position::BeforeKey,
+                (Position::BeforeKey, b'}') => Position::After,
+                (Position::Colon, b':') => Position::BeforeValue,
+                (Position::BeforeValue, b'[') if self.key == b"items" => Position::BeforeItem,
+                (Position::BeforeItem, b',') => Position::BeforeItem,
+                (Position::BeforeItem, b']') => Position::BeforeKey,
+                (Position::BeforeValue | Position::BeforeItem, _) => {
                     text = self.value(text, &mut whole)?;
                     continue;
                 }
-                (Place::Before | Place::BeforeKey | Place::Colon | Place::After, _) => {
+                (Position::Before | Position::BeforeKey | Position::Colon | Position::After, _) => {
                     return Err(Broken::NoList);
                 }
             };
@@ -98,12 +98,12 @@ impl ListText {
     /// Continues with a value, and returns the text after it.
     fn value<'a>(&mut self, text: &'a [u8], whole: &mut impl FnMut(Part, &[u8])) -> Result<&'a [u8], Broken> {
         let (mut nesting, part) = match self.place {
-            Place::InItem(nesting) => (nesting, Some(Part::Item)),
-            Place::BeforeItem => (Nesting::default(), Some(Part::Item)),
-            Place::InValue(nesting, metadata) => (nesting, metadata.then_some(Part::Metadata)),
+            Position::InItem(nesting) => (nesting, Some(Part::Item)),
+            Position::BeforeItem => (Nesting::default(), Some(Part::Item)),
+            Position::InValue(nesting, metadata) => (nesting, metadata.then_some(Part::Metadata)),
             _ => (Nesting::default(), (self.key == b"metadata").then_some(Part::Metadata)),
         };
-        let begins = matches!(self.place, Place::BeforeItem | Place::BeforeValue);
+        let begins = matches!(self.place, Position::BeforeItem | Position::BeforeValue);
         let end = nesting.end_of_value(text);
         if begins && end == Some(0) {
             return Err(Broken::NoList);
@@ -114,8 +114,8 @@ impl ListText {
             self.part.extend_from_slice(here);
         }
         match (part, end) {
-            (Some(Part::Item), None) => self.place = Place::InItem(nesting),
-            (_, None) => self.place = Place::InValue(nesting, part.is_some()),
+            (Some(Part::Item), None) => self.place = Position::InItem(nesting),
+            (_, None) => self.place = Position::InValue(nesting, part.is_some()),
             (_, Some(_)) => {
                 if let Some(part) = part {
                     whole(part, &self.part);
@@ -123,7 +123,7 @@ impl ListText {
                     self.part.shrink_to(SMALL_PART);
                 }
                 let in_items = part == Some(Part::Item);
-                self.place = if in_items { Place::BeforeItem } else { Place::BeforeKey };
+                self.place = if in_items { Position::BeforeItem } else { Position::BeforeKey };
             }
         }
         Ok(behind)
@@ -135,7 +135,7 @@ impl ListText {
 
     /// Whether the list is complete.
     pub fn is_whole(&self) -> bool {
-        self.place == Place::After
+        self.place == Position::After
     }
 }
 

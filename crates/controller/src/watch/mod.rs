@@ -8,7 +8,7 @@ mod list_text;
 mod objects;
 mod page;
 
-pub use objects::{AnyWritten, Item, Written, of_order, of_sequence};
+pub use objects::{AnyWritten, Item, WrittenStatus, of_order, of_sequence};
 
 use crate::backoff::Jitter;
 use crate::client::{self, Failure};
@@ -107,7 +107,7 @@ impl Watches {
         let waits = kind.has_selected_labels();
         Watch {
             client: self.client.clone(),
-            path: Resource::of(kind).path(namespace),
+            path: Resource::from_kind(kind).path(namespace),
             selector: (kind == Kind::Note)
                 .then(|| format!("{}={}", names::NOTE_LABEL, names::NOTE_LABEL_VALUE)),
             jitter: Jitter::seeded(self.seed.wrapping_add(kind as u64 + 1)),

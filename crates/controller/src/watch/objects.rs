@@ -18,13 +18,13 @@ pub struct Item {
 
 /// The current status of an object, by kind.
 pub enum AnyWritten {
-    Sequence(Written<PodSequenceStatus>),
-    Order(Written<OrderStatus>),
+    Sequence(WrittenStatus<PodSequenceStatus>),
+    Order(WrittenStatus<OrderStatus>),
 }
 
 /// The current status of an object, with its version.
 #[derive(Clone, Debug)]
-pub struct Written<S> {
+pub struct WrittenStatus<S> {
     pub uid: Uid,
     pub version: u64,
     pub status: Option<S>,
@@ -81,7 +81,7 @@ impl Watched for SequenceObject {
 }
 
 pub fn of_sequence(object: &SequenceObject, facts: Sequence) -> Item {
-    let written = Written {
+    let written = WrittenStatus {
         uid: facts.uid,
         version: facts.version,
         status: object.status(),
@@ -99,7 +99,7 @@ impl Watched for OrderObject {
 
 pub fn of_order(object: &OrderObject) -> Item {
     let facts = object.facts();
-    let written = Written {
+    let written = WrittenStatus {
         uid: facts.uid,
         version: facts.version,
         status: object.status(),

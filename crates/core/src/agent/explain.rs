@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// A pod whose init container waits for files on its node.
 #[derive(Clone, Debug)]
-pub struct Waiting {
+pub struct WaitingPod {
     pub pod: Pod,
     pub container: String,
     pub files: Vec<Found>,
@@ -34,8 +34,8 @@ pub struct Agent {
 }
 
 /// Explains the wait. `node` is `None` if the caller is not permitted to read it.
-pub fn explain(waiting: &Waiting, agents: &[Agent], node: Option<&Node>, now: Timestamp) -> Line {
-    let Waiting { pod, container, files, since, pauses } = waiting;
+pub fn explain(waiting: &WaitingPod, agents: &[Agent], node: Option<&Node>, now: Timestamp) -> Line {
+    let WaitingPod { pod, container, files, since, pauses } = waiting;
     let names: Vec<&str> = files.iter().map(|file| file.host.as_deref().unwrap_or(&file.path)).collect();
     let place = pod.node.as_deref().unwrap_or("its node");
     let pauses = if *pauses { "; the container gave up and restarts after a back-off" } else { "" };
@@ -52,7 +52,7 @@ pub fn explain(waiting: &Waiting, agents: &[Agent], node: Option<&Node>, now: Ti
 }
 
 fn about_file(
-    waiting: &Waiting,
+    waiting: &WaitingPod,
     file: &Found,
     agents: &[Agent],
     node: Option<&Node>,
@@ -77,7 +77,13 @@ fn about_file(
     writers.into_iter().map(|agent| about_agent(waiting, file, agent, node, now)).collect()
 }
 
-fn about_agent(waiting: &Waiting, file: &Found, agent: &Agent, node: Option<&Node>, now: Timestamp) -> Line {
+fn about_agent(
+    waiting: &WaitingPod,
+    file: &Found,
+    agent: &Agent,
+    node: Option<&Node>,
+    now: Timestamp,
+) -> Line {
     let owner = &agent.daemon_set;
     let uid = Some(owner.uid);
     let object =
@@ -92,7 +98,7 @@ fn about_agent(waiting: &Waiting, file: &Found, agent: &Agent, node: Option<&Nod
 }
 
 /// The line about an agent that has a pod on the node.
-fn about_pod(waiting: &Waiting, file: &Found, agent: &Pod, now: Timestamp) -> Line {
+fn about_pod(waiting: &WaitingPod, file: &Found, agent: &Pod, now: Timestamp) -> Line {
     let line = |code, text| Line::new(code, text, agent.since, Target::of_pod(agent));
     let (name, place) = (&agent.name, agent.node.as_deref().unwrap_or("the node"));
     let describe = Hint::kubectl("describe pod", &agent.namespace, name.to_string());
@@ -124,7 +130,7 @@ fn about_pod(waiting: &Waiting, file: &Found, agent: &Pod, now: Timestamp) -> Li
 }
 
 /// The line about an agent that has no pod on the node.
-fn absent(waiting: &Waiting, agent: &Agent, node: Option<&Node>, object: &Target) -> Line {
+fn absent(waiting: &WaitingPod, agent: &Agent, node: Option<&Node>, object: &Target) -> Line {
     let owner = &agent.daemon_set;
     let line = |code, text| Line::new(code, text, waiting.since, object.clone());
     let describe = || Hint::kubectl("describe daemonset", &owner.namespace, owner.name.to_string());

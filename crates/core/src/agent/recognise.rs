@@ -43,7 +43,7 @@ impl Container {
             }
             None => self.script().map(tested_in_loop).unwrap_or_default(),
         };
-        paths.into_iter().map(|path| self.found(path)).collect()
+        paths.into_iter().map(|path| self.map_to_node(path)).collect()
     }
 
     /// The markers that the container writes, with `rollcall-node mark` or `rollcall-node volume`.
@@ -53,7 +53,7 @@ impl Container {
             let target = || values(rest, "--target").pop().map(|target| format!("{target}/.ready"));
             values(rest, "--marker").pop().or_else(target)
         });
-        [marked, mounted].into_iter().flatten().map(|path| self.found(path)).collect()
+        [marked, mounted].into_iter().flatten().map(|path| self.map_to_node(path)).collect()
     }
 
     /// Returns the arguments after `rollcall-node VERB`. Without a `command`, the entrypoint of the image runs. The image can
@@ -77,7 +77,7 @@ impl Container {
     }
 
     /// Maps a path in the container to the node, through the innermost volume mount that contains it.
-    fn found(&self, path: String) -> Found {
+    fn map_to_node(&self, path: String) -> Found {
         let below = |mount: &&VolumeMount| rest_of(&path, &mount.path).is_some();
         let mount = self.mounts.iter().filter(below).max_by_key(|mount| mount.path.len());
         let host = mount.and_then(|mount| {

@@ -16,14 +16,14 @@ pub struct Target {
 
 /// The uid if there is one: an object re-created under the same name is a different object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Identity {
+enum TargetIdentity {
     Uid(Uid),
     Name(Arc<str>, Arc<str>),
 }
 
 /// Effects of a write that count before it is answered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Effect {
+pub struct WriteEffect {
     /// The gate that it removes from a pod.
     pub drops_gate: Option<Arc<str>>,
     /// The pod that claims the ticket, if the write to that ticket succeeds.
@@ -66,8 +66,8 @@ impl Refusal {
 
 #[derive(Debug, Default)]
 pub struct InFlight {
-    writes: BTreeMap<(Kind, Identity), Effect>,
-    /// The pods of `Effect::claims_for`.
+    writes: BTreeMap<(Kind, TargetIdentity), WriteEffect>,
+    /// The pods of `WriteEffect::claims_for`.
     claiming: BTreeSet<Uid>,
     /// Rejections of writes to pods, by pod. Nearly always empty.
     refused: BTreeMap<Uid, Refusal>,
@@ -79,16 +79,16 @@ impl Target {
         Target { kind: Kind::Pod, namespace, name, uid: Some(pod.uid) }
     }
 
-    fn identity(&self) -> (Kind, Identity) {
-        let name = || Identity::Name(self.namespace.clone(), self.name.clone());
-        (self.kind, self.uid.map_or_else(name, Identity::Uid))
+    fn identity(&self) -> (Kind, TargetIdentity) {
+        let name = || TargetIdentity::Name(self.namespace.clone(), self.name.clone());
+        (self.kind, self.uid.map_or_else(name, TargetIdentity::Uid))
     }
 }
 
 impl InFlight {
     /// Records a write that is sent. Returns whether no other write to the object was in flight: two would race with each
     /// other.
-    pub fn begin(&mut self, target: &Target, effect: Effect) -> bool {
+    pub fn begin(&mut self, target: &Target, effect: WriteEffect) -> bool {
         self.claiming.extend(effect.claims_for);
         self.writes.insert(target.identity(), effect).is_none()
     }
@@ -98,10 +98,10 @@ impl InFlight {
     }
 
     pub fn end_of(&mut self, kind: Kind, uid: Uid) {
-        self.forget(&(kind, Identity::Uid(uid)));
+        self.forget(&(kind, TargetIdentity::Uid(uid)));
     }
 
-    fn forget(&mut self, identity: &(Kind, Identity)) {
+    fn forget(&mut self, identity: &(Kind, TargetIdentity)) {
         let ended = self.writes.remove(identity);
         if let Some(pod) = ended.and_then(|effect| effect.claims_for) {
             self.claiming.remove(&pod);
@@ -137,8 +137,8 @@ impl InFlight {
     }
 
     /// The write to the object that is in flight.
-    pub fn on(&self, kind: Kind, uid: Uid) -> Option<&Effect> {
-        self.writes.get(&(kind, Identity::Uid(uid)))
+    pub fn on(&self, kind: Kind, uid: Uid) -> Option<&WriteEffect> {
+        self.writes.get(&(kind, TargetIdentity::Uid(uid)))
     }
 }
 
@@ -154,10 +154,15 @@ mod tests {
     fn one_write_per_object_and_a_namesake_is_another_object() {
         let mut in_flight = InFlight::default();
         let (old, new, created) = (target(Some("old")), target(Some("new")), target(None));
-        assert!(in_flight.begin(&old, Effect { drops_gate: Some("gate".into()), ..Effect::default() }));
-        assert!(!in_flight.begin(&old, Effect::default()));
-        assert!(in_flight.begin(&new, Effect::default()) && in_flight.begin(&created, Effect::default()));
-        assert!(!in_flight.begin(&created, Effect::default()), "by its name while it has no uid");
+        assert!(
+            in_flight.begin(&old, WriteEffect { drops_gate: Some("gate".into()), ..WriteEffect::default() })
+        );
+        assert!(!in_flight.begin(&old, WriteEffect::default()));
+        assert!(
+            in_flight.begin(&new, WriteEffect::default())
+                && in_flight.begin(&created, WriteEffect::default())
+        );
+        assert!(!in_flight.begin(&created, WriteEffect::default()), "by its name while it has no uid");
         in_flight.end(&old);
         assert!(!in_flight.is_writing(&old) && in_flight.is_writing(&new) && in_flight.is_writing(&created));
         in_flight.end_of(Kind::Pod, Uid::digest("new"));
@@ -167,7 +172,7 @@ mod tests {
     #[test]
     fn a_pod_is_claiming_until_the_write_to_the_ticket_has_ended() {
         let (mut in_flight, pod, ticket) = (InFlight::default(), Uid::digest("pod"), target(Some("ticket")));
-        in_flight.begin(&ticket, Effect { claims_for: Some(pod), ..Effect::default() });
+        in_flight.begin(&ticket, WriteEffect { claims_for: Some(pod), ..WriteEffect::default() });
         assert!(in_flight.is_claiming(pod) && !in_flight.is_claiming(Uid::digest("other")));
         in_flight.end(&ticket);
         assert!(!in_flight.is_claiming(pod));

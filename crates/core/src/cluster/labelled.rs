@@ -4,17 +4,17 @@ use crate::{Uid, labels::Labels};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-type Pair = (Arc<str>, Arc<str>);
+type LabelPair = (Arc<str>, Arc<str>);
 
 #[derive(Debug, Default)]
 pub struct Labelled {
-    namespaces: BTreeMap<Arc<str>, InNamespace>,
+    namespaces: BTreeMap<Arc<str>, NamespaceObjects>,
 }
 
 #[derive(Debug, Default)]
-struct InNamespace {
+struct NamespaceObjects {
     all: BTreeSet<Uid>,
-    by_pair: BTreeMap<Pair, BTreeSet<Uid>>,
+    by_pair: BTreeMap<LabelPair, BTreeSet<Uid>>,
 }
 
 impl Labelled {

@@ -14,7 +14,7 @@ mod owners;
 mod pods;
 pub mod table;
 
-pub use in_flight::{Effect, InFlight, Refusal, Target};
+pub use in_flight::{InFlight, Refusal, Target, WriteEffect};
 pub use pods::Change;
 
 use crate::{
@@ -57,7 +57,7 @@ pub struct Cluster {
 
 /// A group that a pod belongs to. Stored with the pod: a separate map would cost 50 bytes per pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Claim {
+pub struct Membership {
     /// The uid of the sequence.
     pub sequence: Uid,
     pub group: u32,
@@ -68,7 +68,7 @@ pub struct Claim {
 pub struct PodEntry {
     pub pod: Pod,
     /// All groups that select the pod, sorted. Of each sequence, the first group wins.
-    pub claims: Box<[Claim]>,
+    pub memberships: Box<[Membership]>,
     /// The topmost workload of the pod, if its kind is watched.
     pub root: Option<Uid>,
     /// False for a pod of a ReplicaSet that its Deployment has replaced.

@@ -1,6 +1,6 @@
 //! Pods, by uid, name, labels and owner.
 
-use super::{Claim, Cluster, PodEntry};
+use super::{Cluster, Membership, PodEntry};
 use crate::{
     Uid,
     facts::{Owner, OwnerKind, Pin, Pod},
@@ -34,9 +34,9 @@ impl Cluster {
         self.pods.get(&uid).map(|entry| &**entry)
     }
 
-    pub fn set_claims(&mut self, uid: Uid, claims: Box<[Claim]>) {
+    pub fn set_memberships(&mut self, uid: Uid, memberships: Box<[Membership]>) {
         if let Some(entry) = self.pods.get_mut(&uid) {
-            entry.claims = claims;
+            entry.memberships = memberships;
         }
     }
 
@@ -68,7 +68,7 @@ impl Cluster {
         }
         self.index_pin(&pod, true);
         self.index_nomination(&pod, true);
-        let entry = PodEntry { pod, claims: Box::default(), root: None, current: true };
+        let entry = PodEntry { pod, memberships: Box::default(), root: None, current: true };
         self.pods.insert(uid, Box::new(entry));
         self.resolve_root(uid);
         Change { labels: true, owner: true }

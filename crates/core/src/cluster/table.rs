@@ -14,7 +14,7 @@ pub enum Listed {
 /// The key of a table of objects.
 pub trait Id: Ord {
     fn listed(&self) -> Listed;
-    fn of(listed: &Listed) -> Option<&Self>;
+    fn from_listed(listed: &Listed) -> Option<&Self>;
 }
 
 impl Id for Uid {
@@ -22,7 +22,7 @@ impl Id for Uid {
         Listed::Uid(*self)
     }
 
-    fn of(listed: &Listed) -> Option<&Uid> {
+    fn from_listed(listed: &Listed) -> Option<&Uid> {
         if let Listed::Uid(uid) = listed { Some(uid) } else { None }
     }
 }
@@ -32,7 +32,7 @@ impl Id for Arc<str> {
         Listed::Name(self.clone())
     }
 
-    fn of(listed: &Listed) -> Option<&Arc<str>> {
+    fn from_listed(listed: &Listed) -> Option<&Arc<str>> {
         if let Listed::Name(name) = listed { Some(name) } else { None }
     }
 }
@@ -51,20 +51,20 @@ pub trait Fact {
 /// The objects of one kind, or of several kinds that are stored together.
 pub trait Table {
     /// All objects of a kind, with their versions.
-    fn known(&self, kind: Kind) -> Vec<(Listed, u64)>;
+    fn listed_of_kind(&self, kind: Kind) -> Vec<(Listed, u64)>;
     fn version_of(&self, kind: Kind, object: &Listed) -> Option<u64>;
     /// Resets all versions, so that every view counts as newer. Used when a list is older than the facts (restored backup).
     fn forget_versions(&mut self);
 }
 
 impl<I: Id, T: Fact> Table for BTreeMap<I, T> {
-    fn known(&self, kind: Kind) -> Vec<(Listed, u64)> {
+    fn listed_of_kind(&self, kind: Kind) -> Vec<(Listed, u64)> {
         let known = self.iter().filter(|(_, fact)| fact.is_object_of(kind));
         known.map(|(id, fact)| (id.listed(), fact.version())).collect()
     }
 
     fn version_of(&self, kind: Kind, object: &Listed) -> Option<u64> {
-        self.get(I::of(object)?).filter(|fact| fact.is_object_of(kind)).map(Fact::version)
+        self.get(I::from_listed(object)?).filter(|fact| fact.is_object_of(kind)).map(Fact::version)
     }
 
     fn forget_versions(&mut self) {

@@ -29,7 +29,7 @@ use crate::{
     node::{Drivers, Node},
     reservation::{
         self, Reservations,
-        index::{ReleasedClaim, WaitingClaimer},
+        index::{ReleasedPodState, WaitingPodState},
         spec::{Order, PriorityClass, Ticket},
     },
     sequence::{
@@ -167,7 +167,7 @@ impl Index {
 
     /// The known objects of a kind that a list lacks, except those seen in a newer version than the list.
     fn missing(&self, kind: Kind, version: u64, listed: &BTreeSet<Listed>) -> Vec<Listed> {
-        let known = self.table(kind).map(|table| table.known(kind)).unwrap_or_default().into_iter();
+        let known = self.table(kind).map(|table| table.listed_of_kind(kind)).unwrap_or_default().into_iter();
         let missing = known.filter(|(known, seen)| *seen <= version && !listed.contains(known));
         missing.map(|(known, _)| known).collect()
     }
@@ -408,11 +408,11 @@ impl Index {
         self.reservations.refused(uid, refusal, &mut self.touched);
     }
 
-    pub fn keep_of_ticket(&mut self, ticket: Uid, released: Option<ReleasedClaim>) {
+    pub fn keep_of_ticket(&mut self, ticket: Uid, released: Option<ReleasedPodState>) {
         self.reservations.keep_ticket(ticket, released);
     }
 
-    pub fn keep_of_claim(&mut self, pod: Uid, waiting: WaitingClaimer) {
+    pub fn keep_of_claim(&mut self, pod: Uid, waiting: WaitingPodState) {
         if let Some(pod) = self.cluster.pod(pod) {
             self.reservations.keep_waiting(pod, waiting);
         }

@@ -51,13 +51,13 @@ impl Index {
         for owner in &related {
             self.sequences.owner_enters(&self.cluster, *owner, &mut self.touched);
         }
-        let by_owner = namespace.is_some_and(|namespace| self.sequences.claims_by_owner(&namespace));
+        let by_owner = namespace.is_some_and(|namespace| self.sequences.depends_on_owners(&namespace));
         // When a ReplicaSet is seen for the first time, its pods move to the counts of its Deployment.
         let affected: BTreeSet<Uid> = affected.union(&self.pods_of_all(&related)).copied().collect();
         for pod in affected {
             self.cluster.resolve_root(pod);
             if by_owner {
-                self.sequences.resolve_claims(&mut self.cluster, pod);
+                self.sequences.resolve_memberships(&mut self.cluster, pod);
             }
             self.pod_enters(pod);
         }

@@ -4,7 +4,7 @@ use super::{Index, Object};
 use crate::planted::{Bug, planted};
 use crate::{
     Uid,
-    cluster::{Effect, Refusal, Target},
+    cluster::{Refusal, Target, WriteEffect},
     facts::Pod,
     key::Feature,
     kind::Kind,
@@ -58,7 +58,7 @@ impl Index {
         let (new, synced) = (self.cluster.pod(uid).is_none(), self.is_synced(Feature::Sequence));
         let change = self.cluster.put_pod(pod);
         if (change.labels || change.owner) && !(new && synced && planted(Bug::LatePodForgotten)) {
-            self.sequences.resolve_claims(&mut self.cluster, uid);
+            self.sequences.resolve_memberships(&mut self.cluster, uid);
         }
         self.pod_enters(uid);
     }
@@ -91,7 +91,7 @@ impl Index {
     }
 
     /// Records that a write to a pod was sent: its effects count immediately, and nothing more is sent to the pod.
-    pub fn pod_write_sent(&mut self, target: &Target, effect: Effect) {
+    pub fn pod_write_sent(&mut self, target: &Target, effect: WriteEffect) {
         let Some(uid) = target.uid.filter(|uid| self.cluster.pod(*uid).is_some()) else { return };
         self.pod_leaves(uid);
         self.cluster.in_flight.begin(target, effect);

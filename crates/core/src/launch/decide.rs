@@ -2,7 +2,7 @@
 //! higher ranks have passed. All other steps only make this happen sooner.
 
 use super::facts::{Launch, is_alive, is_gated};
-use super::index::{Barrier, Entry, Launches, Waiting, barrier_of};
+use super::index::{Barrier, Entry, Launches, StuckRank, barrier_of};
 use super::ranks::Priority;
 use crate::{
     Timestamp, Uid,
@@ -43,7 +43,7 @@ pub struct Facts<'a> {
 
 /// The next step for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum LaunchStep {
     /// Read, create or delete its ConfigMap first.
     Barrier(ToBarrier),
     /// A foreign ConfigMap has the name of its barrier: no step is possible.
@@ -73,10 +73,10 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     match step(pod, launch, entry) {
         _ if launch.containers.is_empty() => {}
         _ if busy => waiting = entry.waiting,
-        Step::Barrier(to) => decision.actions.push(Action::WriteBarrier(write(pod, to))),
-        Step::Blocked { .. } => {
+        LaunchStep::Barrier(to) => decision.actions.push(Action::WriteBarrier(write(pod, to))),
+        LaunchStep::Blocked { .. } => {
             let rank = launch.current().unwrap_or_default();
-            let mut blocked = entry.waiting.unwrap_or(Waiting { rank, since: now, nudged: 0 });
+            let mut blocked = entry.waiting.unwrap_or(StuckRank { rank, since: now, nudged: 0 });
             if blocked.since + LOOK_AGAIN <= now {
                 blocked.since = now;
                 decision.actions.push(Action::WriteBarrier(write(pod, ToBarrier::Look)));
@@ -84,19 +84,19 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
             decision.wake_at = Some(blocked.since + LOOK_AGAIN);
             waiting = Some(blocked);
         }
-        Step::DropGate => {
+        LaunchStep::DropGate => {
             let place = pod.gates.iter().position(|gate| **gate == *gates::LAUNCH);
             let gate = DropGate { name: gates::LAUNCH.into(), place };
             decision.actions.push(patch(pod, Some(gate), first_annotations(launch)));
         }
-        Step::WriteKeys(ranks) => {
+        LaunchStep::WriteKeys(ranks) => {
             let keys = ranks.iter().flat_map(|rank| launch.keys(*rank)).collect();
             let to = ToBarrier::AddKeys { keys, first: entry.has_no_data };
             decision.actions.push(Action::WriteBarrier(write(pod, to)));
         }
-        Step::Announce(rank) => {
+        LaunchStep::Announce(rank) => {
             let before = entry.waiting.filter(|waiting| waiting.rank == rank);
-            let mut announced = before.unwrap_or(Waiting { rank, since: now, nudged: 0 });
+            let mut announced = before.unwrap_or(StuckRank { rank, since: now, nudged: 0 });
             // If another client removes the annotation, or the API server rejects it, the write is repeated only after a delay.
             match next_time(&announced).filter(|due| before.is_some() && *due > now) {
                 Some(due) => decision.wake_at = Some(due),
@@ -110,10 +110,10 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
             }
             waiting = Some(announced);
         }
-        Step::Wait(rank) | Step::Done(rank) => {
+        LaunchStep::Wait(rank) | LaunchStep::Done(rank) => {
             waiting = entry.waiting.filter(|waiting| waiting.rank == rank);
             if launch.is_stuck(rank) && !planted(Bug::StuckForgotten) {
-                let stuck = waiting.get_or_insert(Waiting { rank, since: now, nudged: 0 });
+                let stuck = waiting.get_or_insert(StuckRank { rank, since: now, nudged: 0 });
                 match next_time(stuck) {
                     Some(due) if due <= now => {
                         if stuck.nudged < NUDGES.len() {
@@ -137,7 +137,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
 }
 
 /// Returns when to act again for a rank that makes no progress; `None` if the limit is reached.
-fn next_time(waiting: &Waiting) -> Option<Timestamp> {
+fn next_time(waiting: &StuckRank) -> Option<Timestamp> {
     let last = NUDGES.len() - 1;
     let after = match waiting.nudged {
         number if number <= last => NUDGES[number],
@@ -158,8 +158,8 @@ fn first_annotations(launch: &Launch) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the next step for a pod that is alive and has containers to order.
-pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
-    let Some(current) = launch.current() else { return Step::Done(0) };
+pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> LaunchStep {
+    let Some(current) = launch.current() else { return LaunchStep::Done(0) };
     let gated = is_gated(pod);
     let begun = launch.rank.is_some();
     // If the pod has a rank annotation, its ConfigMap existed when that was written.
@@ -170,10 +170,10 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
         Barrier::NotSeen | Barrier::Lost => Some(ToBarrier::Look),
         Barrier::Absent => Some(create(launch, current)),
         Barrier::OfNamesake(config_map) => Some(ToBarrier::Delete { config_map: *config_map }),
-        Barrier::Taken { by } => return Step::Blocked { by: by.clone() },
+        Barrier::Taken { by } => return LaunchStep::Blocked { by: by.clone() },
     };
     match barrier {
-        Some(to) if !(gated && planted(Bug::GateBeforeBarrier)) => return Step::Barrier(to),
+        Some(to) if !(gated && planted(Bug::GateBeforeBarrier)) => return LaunchStep::Barrier(to),
         _ => {}
     }
     let lacking: Vec<Priority> = match entry.barrier {
@@ -183,19 +183,19 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
     // Keys of open ranks are missing if another client has removed them, or has created the ConfigMap without them.
     let lacking: Vec<Priority> = lacking.into_iter().filter(|rank| !entry.written.contains(rank)).collect();
     if !lacking.is_empty() && !planted(Bug::AnnouncedBeforeKey) && !planted(Bug::GateBeforeBarrier) {
-        return Step::WriteKeys(lacking);
+        return LaunchStep::WriteKeys(lacking);
     }
     if gated {
-        return Step::DropGate;
+        return LaunchStep::DropGate;
     }
     // The pod has no gate, so the kubelet may have looked for the first key before it existed.
     let late =
         launch.of_rank(current).any(|(_, container)| container.waits_for_key) || launch.is_last(current);
     if !begun && late {
-        return Step::Announce(current);
+        return LaunchStep::Announce(current);
     }
     if planted(Bug::AnnouncedBeforeKey) && begun && !entry.written.contains(&current) {
-        return Step::WriteKeys(vec![current]);
+        return LaunchStep::WriteKeys(vec![current]);
     }
     let has_passed = |(place, _): (usize, _)| entry.passed.contains(&place);
     let passed = match planted(Bug::OnePassesForAll) {
@@ -203,12 +203,12 @@ pub fn step(pod: &Pod, launch: &Launch, entry: &Entry) -> Step {
         false => launch.of_rank(current).all(has_passed),
     };
     match launch.next_after(current) {
-        _ if !passed => Step::Wait(current),
+        _ if !passed => LaunchStep::Wait(current),
         Some(next) if entry.written.contains(&next) || planted(Bug::AnnouncedBeforeKey) => {
-            Step::Announce(next)
+            LaunchStep::Announce(next)
         }
-        Some(next) => Step::WriteKeys(vec![next]),
-        None => Step::Done(current),
+        Some(next) => LaunchStep::WriteKeys(vec![next]),
+        None => LaunchStep::Done(current),
     }
 }
 
@@ -234,7 +234,7 @@ fn write(pod: &Pod, to: ToBarrier) -> BarrierWrite {
 
 fn patch(pod: &Pod, drop_gate: Option<DropGate>, annotations: Vec<(&'static str, String)>) -> Action {
     let (uid, namespace, name) = (pod.uid, pod.namespace.clone(), pod.name.clone());
-    Action::PatchPod(PodPatch { drop_gate, annotations, ..PodPatch::of(uid, namespace, name) })
+    Action::PatchPod(PodPatch { drop_gate, annotations, ..PodPatch::new(uid, namespace, name) })
 }
 
 /// Returns the events that have not been emitted for this pod yet, and their reasons.

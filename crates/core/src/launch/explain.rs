@@ -1,7 +1,7 @@
 //! Explains the launch order of a pod: which containers have passed, and which containers wait for others.
 
-use super::decide::{Facts, Step, barrier_target, step};
-use super::facts::{Container, Launch, is_alive, is_gated};
+use super::decide::{Facts, LaunchStep, barrier_target, step};
+use super::facts::{Launch, LaunchContainer, is_alive, is_gated};
 use super::index::Entry;
 use super::ranks::Priority;
 use crate::{
@@ -19,7 +19,7 @@ pub fn explain(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
     let (name, object) = (&pod.name, Target::of_pod(pod));
     let ranks = launch.ranks();
     let step = step(pod, launch, &entry);
-    if let Step::Blocked { by } = &step {
+    if let LaunchStep::Blocked { by } = &step {
         let barrier = barrier_target(pod);
         let map = barrier.name.clone();
         let look =
@@ -61,7 +61,7 @@ fn rank_line(pod: &Pod, launch: &Launch, entry: &Entry, rank: Priority, now: Tim
     let names: Vec<&str> = launch.of_rank(rank).map(|(_, container)| &*container.name).collect();
     let names = names.join(", ");
     let object = Target::of_pod(pod);
-    let missing: Vec<&Container> = launch
+    let missing: Vec<&LaunchContainer> = launch
         .of_rank(rank)
         .filter(|(place, _)| !entry.passed.contains(place) && rank <= current)
         .map(|(_, container)| container)
@@ -82,7 +82,7 @@ fn rank_line(pod: &Pod, launch: &Launch, entry: &Entry, rank: Priority, now: Tim
         return Line::new("RankPassed", format!("rank {rank} ({names}) is ready"), pod.since, object);
     };
     let since = first.since.unwrap_or(pod.since);
-    let state = |container: &&Container| {
+    let state = |container: &&LaunchContainer| {
         let trouble = match (&container.trouble, container.waits_for_key) {
             (_, true) => "its key exists, but the kubelet has not read it yet",
             (Some(trouble), false) => trouble,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
     /// The containers that wait for a key in the ConfigMap of the pod, in the order of `spec.containers`.
-    pub containers: Box<[Container]>,
+    pub containers: Box<[LaunchContainer]>,
     /// The rank that was opened last, from the pod's annotation. Usually absent until the second rank is opened.
     pub rank: Option<Priority>,
     /// How often the kubelet was nudged to look for a key again, from the pod's annotation.
@@ -28,7 +28,7 @@ pub struct Launch {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Container {
+pub struct LaunchContainer {
     pub name: Arc<str>,
     pub spelling: Spelling,
     pub priority: Priority,
@@ -70,7 +70,7 @@ impl Launch {
     }
 
     /// The containers of a rank, with their indices in `containers`.
-    pub fn of_rank(&self, rank: Priority) -> impl Iterator<Item = (usize, &Container)> {
+    pub fn of_rank(&self, rank: Priority) -> impl Iterator<Item = (usize, &LaunchContainer)> {
         self.containers.iter().enumerate().filter(move |(_, container)| container.priority == rank)
     }
 

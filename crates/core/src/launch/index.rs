@@ -28,7 +28,7 @@ pub struct Entry {
     pub written: BTreeSet<Priority>,
     /// Whether the ConfigMap had no data at all at that time.
     pub has_no_data: bool,
-    pub waiting: Option<Waiting>,
+    pub waiting: Option<StuckRank>,
     /// The reasons of the events that have been emitted for the pod.
     pub told: BTreeSet<&'static str>,
     /// The latest rejection of a write to the ConfigMap.
@@ -37,7 +37,7 @@ pub struct Entry {
 
 /// An open rank that makes no progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Waiting {
+pub struct StuckRank {
     pub rank: Priority,
     pub since: Timestamp,
     /// How often the kubelet was nudged to look for the key again.
@@ -153,7 +153,7 @@ impl Launches {
     }
 
     /// Records the part of a decision that the next decision needs.
-    pub fn keep(&mut self, pod: Uid, waiting: Option<Waiting>, told: &[&'static str]) {
+    pub fn keep(&mut self, pod: Uid, waiting: Option<StuckRank>, told: &[&'static str]) {
         if let Some(entry) = self.entries.get_mut(&pod) {
             entry.waiting = waiting;
             entry.told.extend(told);

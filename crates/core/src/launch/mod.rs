@@ -21,4 +21,6 @@ pub mod index;
 pub mod ranks;
 
 pub use check::check;
-pub use decide::{COMPLETED, Facts, NUDGE, RANK, RESTART_DEPENDENTS, Step, barrier_target, decide, step};
+pub use decide::{
+    COMPLETED, Facts, LaunchStep, NUDGE, RANK, RESTART_DEPENDENTS, barrier_target, decide, step,
+};

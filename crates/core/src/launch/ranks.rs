@@ -141,7 +141,7 @@ impl fmt::Display for Value<'_> {
 
 /// The launch order of a pod's containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct LaunchOrder {
     pub spelling: Spelling,
     /// The priority of each container, in the order of `spec.containers`.
     pub priorities: Vec<Priority>,
@@ -151,7 +151,7 @@ pub struct Order {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
     /// `None` if all containers have the same priority.
-    pub order: Option<Order>,
+    pub order: Option<LaunchOrder>,
     /// Settings that are ignored, with the reason.
     pub warnings: Vec<String>,
 }
@@ -164,7 +164,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    fn of(index: usize, container: &WrittenContainer<'_>, message: impl fmt::Display) -> Problem {
+    fn in_container(index: usize, container: &WrittenContainer<'_>, message: impl fmt::Display) -> Problem {
         Problem { container: Some(index), message: format!("container \"{}\": {message}", container.name) }
     }
 }
@@ -187,7 +187,7 @@ pub fn read(pod: &WrittenPod<'_>) -> Result<Reading, Problem> {
         }
         false => written.into_iter().map(|priority| priority.unwrap_or(0)).collect::<Vec<_>>(),
     };
-    let order = Order { spelling, priorities };
+    let order = LaunchOrder { spelling, priorities };
     own_barriers(pod, &order)?;
     let plain = (pod.plain_containers > 0).then_some(&0);
     let mut all = order.priorities.iter().chain(plain);
@@ -240,7 +240,7 @@ fn written_priorities(pod: &WrittenPod<'_>) -> Result<Vec<Option<Priority>>, Pro
             let number = container.variables.iter().filter(|other| other.name == variable.name).count();
             if number > 1 {
                 let message = format!("{} is set {number} times; expected once", variable.name);
-                return Err(Problem::of(index, container, message));
+                return Err(Problem::in_container(index, container, message));
             }
         }
         let mut written =
@@ -251,7 +251,7 @@ fn written_priorities(pod: &WrittenPod<'_>) -> Result<Vec<Option<Priority>>, Pro
             Value::ConfigMapKey { .. } | Value::Other => None,
         };
         let expected = format!("expected an integer from {LOWEST} to {HIGHEST}");
-        let problem = || Problem::of(index, container, format!("{name} is {value}; {expected}"));
+        let problem = || Problem::in_container(index, container, format!("{name} is {value}; {expected}"));
         priority.ok_or_else(problem).map(Some)
     });
     priorities.collect()
@@ -273,7 +273,7 @@ fn one_spelling(pod: &WrittenPod<'_>) -> Result<Spelling, Problem> {
             match found {
                 Some((other, before)) if other != spelling => {
                     let message = format!("{name} and {before} are both set; expected one spelling per pod");
-                    return Err(Problem::of(index, container, message));
+                    return Err(Problem::in_container(index, container, message));
                 }
                 _ => found = Some((spelling, name)),
             }
@@ -284,7 +284,7 @@ fn one_spelling(pod: &WrittenPod<'_>) -> Result<Spelling, Problem> {
 
 /// Rejects existing barrier variables that differ from those that the webhook would add. After an earlier review by our webhook,
 /// the key may be outdated, because another webhook may have inserted a container since.
-fn own_barriers(pod: &WrittenPod<'_>, order: &Order) -> Result<(), Problem> {
+fn own_barriers(pod: &WrittenPod<'_>, order: &LaunchOrder) -> Result<(), Problem> {
     for ((index, container), priority) in pod.containers.iter().enumerate().zip(&order.priorities) {
         let Some(Variable { name, value }) = barrier_of(container) else { continue };
         let (config_map, expected) = (barrier_name(pod.name), order.spelling.key(*priority));
@@ -300,7 +300,7 @@ fn own_barriers(pod: &WrittenPod<'_>, order: &Order) -> Result<(), Problem> {
                 "{name} is {value}; expected none, or the key \"{expected}\" of the ConfigMap \"{}\"",
                 barrier_name(pod)
             );
-            return Err(Problem::of(index, container, message));
+            return Err(Problem::in_container(index, container, message));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::Facts;
 use super::names::GUARDIAN;
-use super::spec::{Places, Wanted};
+use super::spec::{Places, RequestedTicket};
 use crate::Uid;
 use crate::labels::Labels;
 use crate::selector::Selector;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The Orders whose selected pods wait for tickets. Updated one Order at a time.
 #[derive(Debug, Default)]
-pub struct Reservers {
+pub struct OrderRoster {
     /// Whether a controller serves reservations, and so releases the pods that admission holds.
     served: bool,
     /// The selectors of Orders with one ticket per node, by namespace.
@@ -19,7 +19,7 @@ pub struct Reservers {
     namespaces: BTreeMap<Uid, Arc<str>>,
 }
 
-impl Reservers {
+impl OrderRoster {
     /// Sets whether a controller serves reservations. If not, no pod is held for a ticket.
     pub fn set_served(&mut self, served: bool) {
         self.served = served;
@@ -60,7 +60,7 @@ impl Reservers {
         }
     }
 
-    /// The label keys that [`Reservers::hold`] reads.
+    /// The label keys that [`OrderRoster::hold`] reads.
     pub fn label_keys(&self, namespace: &str) -> impl Iterator<Item = &str> {
         let selectors = self.selectors.get(namespace).into_iter().flat_map(BTreeMap::values);
         let keys = selectors.flat_map(|selector| &selector.requirements).map(|requirement| &*requirement.key);
@@ -68,11 +68,11 @@ impl Reservers {
     }
 
     /// Whether a new pod must wait for a ticket. A guardian never waits, even if an Order selects it.
-    pub fn hold(&self, namespace: &str, wanted: &Wanted, labels: &Labels) -> bool {
+    pub fn hold(&self, namespace: &str, wanted: &RequestedTicket, labels: &Labels) -> bool {
         let selected = || {
             let mut selectors = self.selectors.get(namespace).into_iter().flat_map(BTreeMap::values);
             selectors.any(|selector| selector.matches(labels))
         };
-        self.served && labels.get(GUARDIAN).is_none() && (*wanted != Wanted::Any || selected())
+        self.served && labels.get(GUARDIAN).is_none() && (*wanted != RequestedTicket::Any || selected())
     }
 }

@@ -4,7 +4,7 @@
 use super::Facts;
 use super::index::{Guardian, OrderEntry, guardian, is_gated};
 use super::names::{TICKET_CLAIMED, TICKET_NODE, guardian_of, ticket_of_guardian};
-use super::spec::{Phase, Record, Ticket};
+use super::spec::{Ticket, TicketPhase, TicketRecord};
 use crate::{
     Timestamp, Uid,
     decision::{
@@ -16,7 +16,7 @@ use crate::{
     kind::Kind,
 };
 
-type Problem = (&'static str, String);
+type BrokenInvariant = (&'static str, String);
 
 pub fn check(facts: Facts<'_>, key: Key, decision: &Decision, now: Timestamp) -> Vec<Violation> {
     let problems = decision.actions.iter().filter_map(|action| match action {
@@ -40,7 +40,7 @@ pub fn check(facts: Facts<'_>, key: Key, decision: &Decision, now: Timestamp) ->
 }
 
 /// S4: each place has at most one unclaimed ticket.
-fn audit_ticket(facts: Facts<'_>, key: Key, new: &NewTicket, now: Timestamp) -> Option<Problem> {
+fn audit_ticket(facts: Facts<'_>, key: Key, new: &NewTicket, now: Timestamp) -> Option<BrokenInvariant> {
     let entry = facts.reservations.order(new.order).filter(|_| key == Key::Order(new.order));
     let Some(entry) = entry.filter(|entry| entry.order.namespace == new.target.namespace) else {
         return Some((
@@ -65,7 +65,7 @@ fn audit_ticket(facts: Facts<'_>, key: Key, new: &NewTicket, now: Timestamp) -> 
     (!eligible).then(|| ("S4", format!("ticket {} is on a node that is not eligible", new.target.name)))
 }
 
-fn audit_guardian(facts: Facts<'_>, new: &NewGuardian, now: Timestamp) -> Option<Problem> {
+fn audit_guardian(facts: Facts<'_>, new: &NewGuardian, now: Timestamp) -> Option<BrokenInvariant> {
     let name = &new.target.name;
     let Some(ticket) = facts.reservations.ticket(new.ticket) else {
         return Some(("S7", format!("{name} is created for an unknown ticket")));
@@ -97,7 +97,7 @@ fn is_renewed(facts: Facts<'_>, ticket: &Ticket) -> bool {
     order.and_then(OrderEntry::spec).is_some_and(|spec| spec.refresh == super::spec::Refresh::Always)
 }
 
-fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> {
+fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<BrokenInvariant> {
     let name = &delete.target.name;
     let Some(uid) = delete.target.uid else {
         return Some(("S7", format!("{name} is deleted without a uid")));
@@ -109,7 +109,7 @@ fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> 
             };
             let of_key =
                 key == Key::Ticket(uid) || ticket.order.is_some_and(|order| key == Key::Order(order));
-            (ticket.phase() == Phase::Claimed || !of_key)
+            (ticket.phase() == TicketPhase::Claimed || !of_key)
                 .then(|| ("S4", format!("ticket {name} is claimed, or another decision must delete it")))
         }
         Kind::Pod => {
@@ -148,7 +148,7 @@ fn audit_delete(facts: Facts<'_>, key: Key, delete: &Delete) -> Option<Problem> 
 }
 
 /// S7, S4: a ticket is claimed only once, by one waiting pod.
-fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<Problem> {
+fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<BrokenInvariant> {
     let name = &write.target.name;
     let known = write.target.uid.and_then(|uid| facts.reservations.ticket(uid));
     let Some(ticket) = known.filter(|ticket| ticket.version == write.version) else {
@@ -157,13 +157,13 @@ fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<Probl
     if write.record.observed_generation < ticket.record.observed_generation {
         return Some(("S9", format!("the observedGeneration of {name} decreases")));
     }
-    let Record { phase, claim, .. } = &write.record;
+    let TicketRecord { phase, claim, .. } = &write.record;
     match (claim, ticket.claim()) {
-        (Some(claim), None) if *phase == Some(Phase::Claimed) => {
+        (Some(claim), None) if *phase == Some(TicketPhase::Claimed) => {
             let waits = facts.cluster.pod(claim.pod).is_some_and(|pod| {
                 is_gated(pod) && pod.gates.len() == 1 && pod.namespace == ticket.namespace && !pod.terminating
             });
-            let free = ticket.phase() == Phase::Reserved && key == Key::Claim(claim.pod);
+            let free = ticket.phase() == TicketPhase::Reserved && key == Key::Claim(claim.pod);
             if facts.cluster.in_flight.is_claiming(claim.pod) {
                 return Some((
                     "S4",
@@ -184,7 +184,7 @@ fn audit_record(facts: Facts<'_>, key: Key, write: &TicketWrite) -> Option<Probl
     }
 }
 
-fn audit_nomination(facts: Facts<'_>, key: Key, nominate: &Nominate) -> Option<Problem> {
+fn audit_nomination(facts: Facts<'_>, key: Key, nominate: &Nominate) -> Option<BrokenInvariant> {
     let name = &nominate.target.name;
     let Some(pod) = nominate.target.uid.and_then(|uid| facts.cluster.pod(uid)) else {
         return Some(("S7", format!("the unknown pod {name} is nominated")));
@@ -206,7 +206,7 @@ fn audit_nomination(facts: Facts<'_>, key: Key, nominate: &Nominate) -> Option<P
     }
 }
 
-fn audit_patch(facts: Facts<'_>, key: Key, patch: &PodPatch) -> Option<Problem> {
+fn audit_patch(facts: Facts<'_>, key: Key, patch: &PodPatch) -> Option<BrokenInvariant> {
     let PodPatch { uid, name, drop_gate, annotations, avoid, tolerate, .. } = patch;
     let Some(pod) = facts.cluster.pod(*uid).filter(|_| key == Key::Claim(*uid)) else {
         return Some(("S7", format!("a patch of the unknown pod {name}")));

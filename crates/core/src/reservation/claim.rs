@@ -5,13 +5,14 @@
 
 use super::Facts;
 use super::eligible::may_run_on;
-use super::hand_over::{Step, next_step};
-use super::index::{Guardian, OrderEntry, Place, WaitingClaimer, guardian, is_gated, ticket_target};
+use super::hand_over::{HandOverStep, next_step};
+use super::index::{Guardian, OrderEntry, Place, WaitingPodState, guardian, is_gated, ticket_target};
 use super::names::{TICKET_CLAIMED, TICKET_NODE};
 use super::orphan;
 use super::reason::Reason;
 use super::spec::{
-    Claim, Order, Phase, Places, Record, Request, Ticket, Wanted, amounts, lacking, utilization,
+    Order, Places, Request, RequestedTicket, Ticket, TicketClaim, TicketPhase, TicketRecord, amounts,
+    lacking, utilization,
 };
 use super::ticket::priority;
 use super::timetable::Window;
@@ -61,7 +62,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         return nothing;
     }
     let since = waiting.since.unwrap_or(now);
-    let waiting = WaitingClaimer { since: Some(since), ..*waiting };
+    let waiting = WaitingPodState { since: Some(since), ..*waiting };
     let keep = Keep::Claim(waiting);
     if let Some(ticket) = reservations.claimed_by(uid) {
         if cluster.in_flight.is_writing(&ticket_target(ticket)) {
@@ -73,7 +74,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         Choice::Ticket(ticket) => {
             let record = claimed(ticket, pod, request, now);
             let (target, version) = (ticket_target(ticket), ticket.version);
-            let keep = Keep::Claim(WaitingClaimer { tried: Some((ticket.uid, version)), ..waiting });
+            let keep = Keep::Claim(WaitingPodState { tried: Some((ticket.uid, version)), ..waiting });
             let write = Action::WriteTicket(Box::new(TicketWrite { target, version, record }));
             Decision { actions: vec![write], keep, ..Decision::nothing() }
         }
@@ -85,14 +86,14 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     }
 }
 
-fn claimed(ticket: &Ticket, pod: &Pod, request: &Request, now: Timestamp) -> Record {
+fn claimed(ticket: &Ticket, pod: &Pod, request: &Request, now: Timestamp) -> TicketRecord {
     let room = ticket.spec.as_ref().map(|spec| &spec.requests);
     let utilization = room.map_or(0, |room| utilization(room, &request.resources));
-    let claim = Claim { pod: pod.uid, name: pod.name.clone(), at: now, utilization };
+    let claim = TicketClaim { pod: pod.uid, name: pod.name.clone(), at: now, utilization };
     let message = format!("claimed by {}", pod.name).into();
     let expiring = ticket.record.expiring.becomes(false, now);
-    let (phase, reason) = (Some(Phase::Claimed), Reason::Claimed.code().into());
-    Record { phase, claim: Some(claim), reason, message, expiring, ..ticket.record.clone() }
+    let (phase, reason) = (Some(TicketPhase::Claimed), Reason::Claimed.code().into());
+    TicketRecord { phase, claim: Some(claim), reason, message, expiring, ..ticket.record.clone() }
 }
 
 /// Carries out the next step for a pod that has claimed a ticket.
@@ -106,17 +107,18 @@ fn hand_over(facts: Facts<'_>, pod: &Pod, ticket: &Ticket, keep: Keep, now: Time
     };
     let (mut action, mut wake_at) = (None, None);
     match next_step(facts, ticket, now) {
-        Some(Step::Nominate) => action = Some(nominate(Some(node))),
-        Some(Step::ClearNomination) => action = Some(nominate(None)),
-        Some(Step::DeleteGuardian(guardian)) => {
+        Some(HandOverStep::Nominate) => action = Some(nominate(Some(node))),
+        Some(HandOverStep::ClearNomination) => action = Some(nominate(None)),
+        Some(HandOverStep::DeleteGuardian(guardian)) => {
             action = Some(Action::Delete(Delete { target: Target::of_pod(guardian), at_once: true }));
         }
-        Some(Step::RemoveGate) => {
+        Some(HandOverStep::RemoveGate) => {
             let results = vec![(TICKET_CLAIMED, ticket.name.to_string()), (TICKET_NODE, node.to_string())];
             action = Some(drop_gate(pod, results));
         }
-        Some(Step::AwaitForeign(_, until)) => wake_at = Some(until),
-        Some(Step::AwaitTurn | Step::AwaitNominations | Step::AwaitDeletions) | None => {}
+        Some(HandOverStep::AwaitForeign(_, until)) => wake_at = Some(until),
+        Some(HandOverStep::AwaitTurn | HandOverStep::AwaitNominations | HandOverStep::AwaitDeletions)
+        | None => {}
     }
     Decision { actions: action.into_iter().collect(), wake_at, keep, ..Decision::nothing() }
 }
@@ -124,7 +126,7 @@ fn hand_over(facts: Facts<'_>, pod: &Pod, ticket: &Ticket, keep: Keep, now: Time
 fn drop_gate(pod: &Pod, annotations: Vec<(&'static str, String)>) -> Action {
     let place = pod.gates.iter().position(|gate| **gate == *gates::TICKET);
     let drop_gate = Some(DropGate { name: gates::TICKET.into(), place });
-    let patch = PodPatch::of(pod.uid, pod.namespace.clone(), pod.name.clone());
+    let patch = PodPatch::new(pod.uid, pod.namespace.clone(), pod.name.clone());
     Action::PatchPod(PodPatch { drop_gate, annotations, ..patch })
 }
 
@@ -141,20 +143,20 @@ pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp
     let Facts { reservations, .. } = facts;
     let none = |why: String| Choice::None { reason: Reason::NoTicket, why };
     match &request.wanted {
-        Wanted::Unclear(why) => none(why.to_string()),
-        Wanted::Ticket(name) => match reservations.ticket_named(&pod.namespace, name) {
+        RequestedTicket::Unclear(why) => none(why.to_string()),
+        RequestedTicket::Ticket(name) => match reservations.ticket_named(&pod.namespace, name) {
             None => none(format!("ticket {name} not found")),
             Some(ticket) => best(facts, pod, request, &[ticket], || format!("ticket {name}")),
         },
-        Wanted::Label { key, value } => {
+        RequestedTicket::Label { key, value } => {
             let tickets = labelled(facts, pod, key, value);
             best(facts, pod, request, &tickets, || format!("a ticket labelled {key}={value}"))
         }
-        Wanted::Order(name) => match reservations.order_named(&pod.namespace, name) {
+        RequestedTicket::Order(name) => match reservations.order_named(&pod.namespace, name) {
             None => none(format!("Order {name} not found")),
             Some(entry) => of_order(facts, pod, request, entry, now),
         },
-        Wanted::Any => {
+        RequestedTicket::Any => {
             let mut orders = selecting(facts, pod, request);
             let mut answer = none("no Order selects the pod, and the pod requests no ticket".to_owned());
             while !matches!(answer, Choice::Ticket(_) | Choice::Soon(_))
@@ -171,14 +173,16 @@ pub fn choose<'a>(facts: Facts<'a>, pod: &Pod, request: &Request, now: Timestamp
 pub fn candidates<'a>(facts: Facts<'a>, pod: &Pod, request: &Request) -> Vec<&'a Ticket> {
     let Facts { reservations, .. } = facts;
     match &request.wanted {
-        Wanted::Unclear(_) => Vec::new(),
-        Wanted::Ticket(name) => reservations.ticket_named(&pod.namespace, name).into_iter().collect(),
-        Wanted::Label { key, value } => labelled(facts, pod, key, value),
-        Wanted::Order(name) => {
+        RequestedTicket::Unclear(_) => Vec::new(),
+        RequestedTicket::Ticket(name) => {
+            reservations.ticket_named(&pod.namespace, name).into_iter().collect()
+        }
+        RequestedTicket::Label { key, value } => labelled(facts, pod, key, value),
+        RequestedTicket::Order(name) => {
             let entry = reservations.order_named(&pod.namespace, name);
             entry.map(|entry| tickets_for(facts, pod, entry).1).unwrap_or_default()
         }
-        Wanted::Any => {
+        RequestedTicket::Any => {
             selecting(facts, pod, request).flat_map(|entry| tickets_for(facts, pod, entry).1).collect()
         }
     }
@@ -357,9 +361,9 @@ pub fn check(facts: Facts<'_>, pod: &Pod, request: &Request, ticket: &Ticket) ->
     }
     let busy = facts.cluster.in_flight.is_writing(&ticket_target(ticket));
     let guarded = matches!(guardian(facts.cluster, ticket), Guardian::Ours(_));
-    match ticket.phase() == Phase::Reserved && guarded && !busy && pod.request.is_some() {
+    match ticket.phase() == TicketPhase::Reserved && guarded && !busy && pod.request.is_some() {
         true => Ok(()),
-        false if ticket.phase() == Phase::Reserved => {
+        false if ticket.phase() == TicketPhase::Reserved => {
             Err(Obstacle::Soon("its guardian is being replaced".into()))
         }
         false => Err(Obstacle::Soon(ticket.record.message.clone())),

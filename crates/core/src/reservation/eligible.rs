@@ -3,7 +3,7 @@
 use super::names::RESERVING_TAINT;
 use crate::{
     Timestamp,
-    node::{Effect, Node, Placement, Taint, is_part_of},
+    node::{Node, Placement, Taint, TaintEffect, is_part_of},
     planted::{Bug, planted},
 };
 use jiff::SignedDuration;
@@ -74,7 +74,7 @@ pub fn fit(placement: &Placement, node: &Node) -> Fit {
 fn patience(placement: &Placement, node: &Node) -> Option<Fit> {
     let named = placement.tolerations.iter().filter(|toleration| {
         NOT_READY.contains(&&*toleration.key)
-            && toleration.effect.is_none_or(|effect| effect == Effect::NoExecute)
+            && toleration.effect.is_none_or(|effect| effect == TaintEffect::NoExecute)
     });
     let since = node.not_ready_since.unwrap_or(node.created);
     let until = named.map(|toleration| {

@@ -32,7 +32,7 @@ pub const FOREIGN_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// The next step for a gated pod that has claimed a ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum HandOverStep<'a> {
     /// Wait for earlier claims on the node.
     AwaitTurn,
     /// Wait for a foreign pod that is nominated for the node, at most until this time.
@@ -72,7 +72,7 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     fn on(facts: Facts<'a>, node: &Arc<str>, now: Timestamp) -> Batch<'a> {
         let Facts { cluster, reservations } = facts;
-        let look = |uid: Uid| HandOver::of(cluster, reservations.ticket(uid)?);
+        let look = |uid: Uid| HandOver::from_ticket(cluster, reservations.ticket(uid)?);
         let hand_overs = reservations.hand_overs();
         let mut members: Vec<HandOver<'a>> = hand_overs.begun(node).filter_map(look).collect();
         // A pod that the controller is not permitted to release must not block other claims.
@@ -114,31 +114,33 @@ impl<'a> Batch<'a> {
 }
 
 /// The next step of a gated pod that has claimed a ticket on a node.
-pub fn next_step<'a>(facts: Facts<'a>, ticket: &'a Ticket, now: Timestamp) -> Option<Step<'a>> {
-    let own = HandOver::of(facts.cluster, ticket)?;
+pub fn next_step<'a>(facts: Facts<'a>, ticket: &'a Ticket, now: Timestamp) -> Option<HandOverStep<'a>> {
+    let own = HandOver::from_ticket(facts.cluster, ticket)?;
     let batch = Batch::on(facts, own.node, now);
     if !batch.members.iter().any(|member| member.ticket.uid == ticket.uid) {
         let until = own.at + FOREIGN_WITHIN;
         let foreign = foreign(facts, own.node).filter(|_| until > now);
-        return Some(foreign.map_or(Step::AwaitTurn, |pod| Step::AwaitForeign(&pod.name, until)));
+        return Some(
+            foreign.map_or(HandOverStep::AwaitTurn, |pod| HandOverStep::AwaitForeign(&pod.name, until)),
+        );
     }
     let early = planted(Bug::GuardianBeforeNomination) || planted(Bug::GateBeforeGuardian);
     if !own.is_nominated() && !is_unprotected(facts, own.pod) && !early {
-        return Some(Step::Nominate);
+        return Some(HandOverStep::Nominate);
     }
     Some(match own.guardian {
-        Some(_) if planted(Bug::GateBeforeGuardian) => Step::RemoveGate,
-        Some(_) if batch.is_failing(&own) => Step::ClearNomination,
-        Some(guardian) if facts.cluster.is_writing_pod(guardian.uid) => Step::AwaitDeletions,
+        Some(_) if planted(Bug::GateBeforeGuardian) => HandOverStep::RemoveGate,
+        Some(_) if batch.is_failing(&own) => HandOverStep::ClearNomination,
+        Some(guardian) if facts.cluster.is_writing_pod(guardian.uid) => HandOverStep::AwaitDeletions,
         Some(guardian) if batch.all_nominated() || early || planted(Bug::GuardianBeforeOthersNominated) => {
-            Step::DeleteGuardian(guardian)
+            HandOverStep::DeleteGuardian(guardian)
         }
-        Some(_) => Step::AwaitNominations,
+        Some(_) => HandOverStep::AwaitNominations,
         None if batch.members.iter().all(|member| member.guardian.is_none())
             || planted(Bug::GateBeforeOtherGuardians) =>
         {
-            Step::RemoveGate
+            HandOverStep::RemoveGate
         }
-        None => Step::AwaitDeletions,
+        None => HandOverStep::AwaitDeletions,
     })
 }

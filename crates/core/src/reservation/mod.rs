@@ -38,7 +38,7 @@ pub mod wanted;
 
 pub use check::check;
 pub use index::Reservations;
-pub use spec::Wanted;
+pub use spec::RequestedTicket;
 
 use crate::cluster::Cluster;
 

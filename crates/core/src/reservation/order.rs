@@ -25,7 +25,7 @@ const NAMED: usize = 5;
 
 /// The next step in one place.
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+enum PlaceStep {
     /// No action is needed.
     Settled,
     /// A write or a hand-over is in progress, or the place waits for its turn.
@@ -43,7 +43,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
         return Decision::nothing();
     }
     let mut decision = Decision::nothing();
-    let mut work = Work { facts, entry, now, replacing: None };
+    let mut work = OrderDecider { facts, entry, now, replacing: None };
     let mut settled = Vec::new();
     let mut window = entry.window();
     if let Some(spec) = entry.spec().filter(|spec| !spec.paused) {
@@ -64,14 +64,14 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
                 break;
             }
             match work.step(spec, &place) {
-                Step::Settled => settled.push(place),
-                Step::Wait => {}
-                Step::Make(_) if over || made.len() >= left => {}
-                Step::Make(ticket) => {
+                PlaceStep::Settled => settled.push(place),
+                PlaceStep::Wait => {}
+                PlaceStep::Make(_) if over || made.len() >= left => {}
+                PlaceStep::Make(ticket) => {
                     made.push(ticket.target.name.clone());
                     decision.actions.push(Action::Create(Box::new(New::Ticket(*ticket))));
                 }
-                Step::Remove(tickets) => {
+                PlaceStep::Remove(tickets) => {
                     for ticket in tickets.into_iter().filter_map(|uid| facts.reservations.ticket(uid)) {
                         gone.push(ticket.name.clone());
                         decision.actions.extend(work.removal(ticket));
@@ -79,8 +79,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
                 }
             }
         }
-        decision.events.extend(told(entry, Reason::TicketsMade, "created", &made));
-        decision.events.extend(told(entry, Reason::TicketsRemoved, "removed", &gone));
+        decision.events.extend(ticket_event(entry, Reason::TicketsMade, "created", &made));
+        decision.events.extend(ticket_event(entry, Reason::TicketsRemoved, "removed", &gone));
         // Places that are not settled are decided again when they change, so only changes that depend on time need a wake-up.
         let changes = [spec.next_change(entry.order.times(), now), entry.next_loss(now)];
         decision.wake_at = changes.into_iter().flatten().min();
@@ -92,7 +92,7 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp, budget: usize) -> Deci
     decision
 }
 
-fn told(entry: &OrderEntry, reason: Reason, verb: &str, names: &[Arc<str>]) -> Option<Event> {
+fn ticket_event(entry: &OrderEntry, reason: Reason, verb: &str, names: &[Arc<str>]) -> Option<Event> {
     let number = names.len();
     let first: Vec<&str> = names.iter().take(NAMED).map(|name| &**name).collect();
     let rest = if number > NAMED { format!(" and {} more", number - NAMED) } else { String::new() };
@@ -147,7 +147,7 @@ fn node_at<'a>(cluster: &'a Cluster, place: &Place) -> Option<&'a Node> {
     }
 }
 
-struct Work<'a> {
+struct OrderDecider<'a> {
     facts: Facts<'a>,
     entry: &'a OrderEntry,
     now: Timestamp,
@@ -155,8 +155,8 @@ struct Work<'a> {
     replacing: Option<Place>,
 }
 
-impl Work<'_> {
-    fn step(&mut self, spec: &OrderSpec, place: &Place) -> Step {
+impl OrderDecider<'_> {
+    fn step(&mut self, spec: &OrderSpec, place: &Place) -> PlaceStep {
         let Facts { cluster, reservations } = self.facts;
         let tickets: Vec<&Ticket> =
             self.entry.tickets_at(place).filter_map(|uid| reservations.ticket(uid)).collect();
@@ -165,7 +165,7 @@ impl Work<'_> {
         let is_handed_over =
             |ticket: &&Ticket| ticket.is_being_handed_over() && !planted(Bug::ReplacedTooEarly);
         if tickets.iter().any(|ticket| is_writing(ticket) || is_handed_over(ticket)) {
-            return Step::Wait;
+            return PlaceStep::Wait;
         }
         let mut unclaimed: Vec<&Ticket> =
             tickets.iter().copied().filter(|ticket| ticket.is_unclaimed()).collect();
@@ -173,39 +173,39 @@ impl Work<'_> {
         let uids = |tickets: &[&Ticket]| tickets.iter().map(|ticket| ticket.uid).collect::<Vec<Uid>>();
         let wanted = self.entry.wants(place, self.now);
         match (wanted, unclaimed.as_slice()) {
-            (None, []) => Step::Settled,
-            (None, misplaced) => Step::Remove(uids(misplaced)),
-            (Some(_), [_, surplus @ ..]) if !surplus.is_empty() => Step::Remove(uids(surplus)),
+            (None, []) => PlaceStep::Settled,
+            (None, misplaced) => PlaceStep::Remove(uids(misplaced)),
+            (Some(_), [_, surplus @ ..]) if !surplus.is_empty() => PlaceStep::Remove(uids(surplus)),
             (Some(_), [ticket, ..]) => self.replace(spec, place, ticket),
             // A terminating ticket still occupies its name.
-            (Some(true), []) if tickets.iter().any(|ticket| ticket.terminating) => Step::Wait,
+            (Some(true), []) if tickets.iter().any(|ticket| ticket.terminating) => PlaceStep::Wait,
             (Some(true), []) => self.make(spec, place, &tickets),
-            (Some(false), []) => Step::Settled,
+            (Some(false), []) => PlaceStep::Settled,
         }
     }
 
     /// Replaces a ticket with an old template: one at a time, and only while all others are Reserved.
-    fn replace(&mut self, spec: &OrderSpec, place: &Place, ticket: &Ticket) -> Step {
+    fn replace(&mut self, spec: &OrderSpec, place: &Place, ticket: &Ticket) -> PlaceStep {
         if ticket.template.as_ref() == Some(&spec.template.hash) {
-            return Step::Settled;
+            return PlaceStep::Settled;
         }
-        let own = i64::from(ticket.phase() == super::spec::Phase::Pending);
+        let own = i64::from(ticket.phase() == super::spec::TicketPhase::Pending);
         let others_wait = self.entry.tally.pending - own > 0;
         // A ticket that has not been created yet counts as one that is not Reserved.
         let missing = self.entry.eligible() as i64 - self.entry.tally.current;
         let missing = if matches!(place, Place::Node(_)) { missing } else { 0 };
         if others_wait || missing > 0 || self.replacing.is_some() {
-            return Step::Wait;
+            return PlaceStep::Wait;
         }
         self.replacing = Some(place.clone());
-        Step::Remove(vec![ticket.uid])
+        PlaceStep::Remove(vec![ticket.uid])
     }
 
-    fn make(&self, spec: &OrderSpec, place: &Place, tickets: &[&Ticket]) -> Step {
+    fn make(&self, spec: &OrderSpec, place: &Place, tickets: &[&Ticket]) -> PlaceStep {
         let Facts { cluster, reservations } = self.facts;
         let order = &self.entry.order;
         let Ok(tick) = opening(self.facts, order, spec, place, tickets, self.now) else {
-            return Step::Settled;
+            return PlaceStep::Settled;
         };
         let node = node_at(cluster, place);
         let text = place.to_string();
@@ -219,9 +219,9 @@ impl Work<'_> {
         }
         let target = Target { kind: Kind::Ticket, namespace: order.namespace.clone(), name, uid: None };
         if cluster.in_flight.is_writing(&target) {
-            return Step::Wait;
+            return PlaceStep::Wait;
         }
-        Step::Make(Box::new(NewTicket {
+        PlaceStep::Make(Box::new(NewTicket {
             target,
             order: order.uid,
             order_name: order.name.clone(),

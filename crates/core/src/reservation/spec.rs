@@ -133,13 +133,13 @@ pub struct Ticket {
     /// The node name in its spec.
     pub node: Option<Arc<str>>,
     pub spec: Result<Arc<TicketSpec>, Arc<str>>,
-    pub record: Record,
+    pub record: TicketRecord,
 }
 
 /// The status of a ticket: state that must survive a restart, and the reason and message for users.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Record {
-    pub phase: Option<Phase>,
+pub struct TicketRecord {
+    pub phase: Option<TicketPhase>,
     pub observed_generation: i64,
     /// When its guardian first ran.
     pub activated: Option<Timestamp>,
@@ -149,55 +149,56 @@ pub struct Record {
     pub node: Option<Arc<str>>,
     /// The name of the guardian. For a claimed ticket: until the claiming pod is bound to the node.
     pub guardian: Option<Arc<str>>,
-    pub claim: Option<Claim>,
+    pub claim: Option<TicketClaim>,
     pub reason: Arc<str>,
     pub message: Arc<str>,
-    pub ready: Condition,
-    pub guardian_ready: Condition,
-    pub expiring: Condition,
+    pub ready: TimedCondition,
+    pub guardian_ready: TimedCondition,
+    pub expiring: TimedCondition,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum TicketPhase {
     Pending,
     Reserved,
     Claimed,
     Expired,
 }
 
-impl Phase {
-    pub const ALL: [Phase; 4] = [Phase::Pending, Phase::Reserved, Phase::Claimed, Phase::Expired];
+impl TicketPhase {
+    pub const ALL: [TicketPhase; 4] =
+        [TicketPhase::Pending, TicketPhase::Reserved, TicketPhase::Claimed, TicketPhase::Expired];
 
     pub fn as_str(self) -> &'static str {
         match self {
-            Phase::Pending => "Pending",
-            Phase::Reserved => "Reserved",
-            Phase::Claimed => "Claimed",
-            Phase::Expired => "Expired",
+            TicketPhase::Pending => "Pending",
+            TicketPhase::Reserved => "Reserved",
+            TicketPhase::Claimed => "Claimed",
+            TicketPhase::Expired => "Expired",
         }
     }
 }
 
 /// A condition, and the time of its last transition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Condition {
+pub struct TimedCondition {
     pub holds: bool,
     pub since: Option<Timestamp>,
 }
 
-impl Condition {
+impl TimedCondition {
     /// Returns the condition with a new value. The time changes only if the value does.
-    pub fn becomes(self, holds: bool, now: Timestamp) -> Condition {
+    pub fn becomes(self, holds: bool, now: Timestamp) -> TimedCondition {
         match self.since {
             Some(_) if self.holds == holds => self,
-            _ => Condition { holds, since: Some(now) },
+            _ => TimedCondition { holds, since: Some(now) },
         }
     }
 }
 
 /// The pod that has claimed a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claim {
+pub struct TicketClaim {
     pub pod: Uid,
     pub name: Arc<str>,
     pub at: Timestamp,
@@ -206,12 +207,12 @@ pub struct Claim {
 }
 
 impl Ticket {
-    pub fn phase(&self) -> Phase {
-        self.record.phase.unwrap_or(Phase::Pending)
+    pub fn phase(&self) -> TicketPhase {
+        self.record.phase.unwrap_or(TicketPhase::Pending)
     }
 
-    pub fn claim(&self) -> Option<&Claim> {
-        self.record.claim.as_ref().filter(|_| self.phase() == Phase::Claimed)
+    pub fn claim(&self) -> Option<&TicketClaim> {
+        self.record.claim.as_ref().filter(|_| self.phase() == TicketPhase::Claimed)
     }
 
     /// Whether a pod has claimed it and is not bound to its node yet.
@@ -221,14 +222,14 @@ impl Ticket {
 
     /// Whether it reserves capacity, or is about to, and no pod has claimed it.
     pub fn is_unclaimed(&self) -> bool {
-        !self.terminating && matches!(self.phase(), Phase::Pending | Phase::Reserved)
+        !self.terminating && matches!(self.phase(), TicketPhase::Pending | TicketPhase::Reserved)
     }
 }
 
 /// The request of a pod with the ticket gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    pub wanted: Wanted,
+    pub wanted: RequestedTicket,
     /// All labels of the pod, for the selectors of Orders. For other pods, only the labels that sequences select by are kept.
     pub labels: Labels,
     pub resources: Resources,
@@ -238,7 +239,7 @@ pub struct Request {
 
 /// The ticket that a pod requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum RequestedTicket {
     /// No particular ticket: an Order may select the pod.
     Any,
     Ticket(Arc<str>),

@@ -113,7 +113,7 @@ pub fn order_status(
         _ => None,
     });
     let counted =
-        Counted { desired, available, no_room: number(no_room), each_node, nodes: entry.eligible() };
+        OrderCounts { desired, available, no_room: number(no_room), each_node, nodes: entry.eligible() };
     let lacks = i64::from(desired) > current;
     let over = budget::order_over(facts, entry).filter(|_| lacks);
     let (ready_cause, message) = match &over {
@@ -164,7 +164,7 @@ pub fn order_status(
     (status, next)
 }
 
-struct Counted {
+struct OrderCounts {
     desired: u32,
     available: u32,
     no_room: u32,
@@ -172,9 +172,9 @@ struct Counted {
     nodes: usize,
 }
 
-impl Counted {
+impl OrderCounts {
     fn ready(&self, entry: &OrderEntry, window: Option<Window>) -> (Cause, String) {
-        let Counted { desired, available, no_room, each_node, nodes } = *self;
+        let OrderCounts { desired, available, no_room, each_node, nodes } = *self;
         let no_room_text = match (no_room, each_node) {
             (0, _) => String::new(),
             (1, true) => "; not enough capacity on 1 node".to_owned(),

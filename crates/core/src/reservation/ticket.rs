@@ -3,12 +3,16 @@
 use super::Facts;
 use super::budget;
 use super::claim::TICKET_WITHIN;
-use super::index::{Guardian, OrderEntry, ReleasedClaim, guardian, guardian_target, is_gated, ticket_target};
+use super::index::{
+    Guardian, OrderEntry, ReleasedPodState, guardian, guardian_target, is_gated, ticket_target,
+};
 use super::names::{
     HIGHEST_PRIORITY, TICKET_CLAIMED, TICKET_NODE, guardian_class, guardian_of, is_guardian_class,
 };
 use super::reason::Reason;
-use super::spec::{Claim, DEFAULT_DURATION, OrderSpec, Phase, Record, Refresh, Ticket, TicketSpec, amounts};
+use super::spec::{
+    DEFAULT_DURATION, OrderSpec, Refresh, Ticket, TicketClaim, TicketPhase, TicketRecord, TicketSpec, amounts,
+};
 use super::timetable::ends;
 use crate::{
     Timestamp, Uid,
@@ -53,24 +57,24 @@ pub fn priority(facts: Facts<'_>, spec: &TicketSpec) -> Result<i32, Arc<str>> {
 
 /// The new status of a ticket, and the actions and events of a decision.
 struct Outcome {
-    record: Record,
+    record: TicketRecord,
     actions: Vec<Action>,
     events: Vec<Event>,
     wake_at: Option<Timestamp>,
     /// The status need not be written before this time.
     quiet_until: Option<Timestamp>,
     /// State of the claiming pod while it is released and not bound.
-    released: Option<ReleasedClaim>,
+    released: Option<ReleasedPodState>,
 }
 
 impl Outcome {
-    fn of(record: Record) -> Outcome {
+    fn from_record(record: TicketRecord) -> Outcome {
         let (actions, events) = (Vec::new(), Vec::new());
         Outcome { record, actions, events, wake_at: None, quiet_until: None, released: None }
     }
 }
 
-struct Work<'a> {
+struct TicketDecider<'a> {
     facts: Facts<'a>,
     ticket: &'a Ticket,
     spec: &'a TicketSpec,
@@ -89,15 +93,17 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
         return Decision::nothing();
     }
     let outcome = match &ticket.spec {
-        Ok(spec) => Work { facts, ticket, spec, order: order.flatten(), now }.outcome(),
+        Ok(spec) => TicketDecider { facts, ticket, spec, order: order.flatten(), now }.outcome(),
         Err(wrong) => {
-            let record =
-                Record { phase: Some(Phase::Pending), ..described(ticket, Reason::InvalidSpec, wrong) };
-            Outcome::of(record)
+            let record = TicketRecord {
+                phase: Some(TicketPhase::Pending),
+                ..described(ticket, Reason::InvalidSpec, wrong)
+            };
+            Outcome::from_record(record)
         }
     };
     let Outcome { record, mut actions, events, wake_at, quiet_until, released } = outcome;
-    let record = Record { observed_generation: ticket.generation, ..record };
+    let record = TicketRecord { observed_generation: ticket.generation, ..record };
     let quiet = quiet_until.filter(|until| *until > now);
     let changed = record != ticket.record;
     if changed && quiet.is_none() {
@@ -108,8 +114,8 @@ pub fn decide(facts: Facts<'_>, uid: Uid, now: Timestamp) -> Decision {
     Decision { actions, events, wake_at, keep: Keep::Ticket { released }, ..Decision::nothing() }
 }
 
-fn described(ticket: &Ticket, reason: Reason, message: &str) -> Record {
-    Record { reason: reason.code().into(), message: message.into(), ..ticket.record.clone() }
+fn described(ticket: &Ticket, reason: Reason, message: &str) -> TicketRecord {
+    TicketRecord { reason: reason.code().into(), message: message.into(), ..ticket.record.clone() }
 }
 
 pub fn subject(ticket: &Ticket) -> Subject {
@@ -117,21 +123,21 @@ pub fn subject(ticket: &Ticket) -> Subject {
     Subject { kind: Kind::Ticket, namespace, name, uid: ticket.uid }
 }
 
-impl<'a> Work<'a> {
+impl<'a> TicketDecider<'a> {
     fn outcome(&self) -> Outcome {
         match self.ticket.phase() {
-            Phase::Expired => self.expired(),
-            Phase::Claimed => match self.ticket.claim() {
+            TicketPhase::Expired => self.expired(),
+            TicketPhase::Claimed => match self.ticket.claim() {
                 Some(claim) => self.claimed(claim),
                 // The phase is Claimed without a claim: another client has changed the status.
                 None => self.active(),
             },
-            Phase::Pending | Phase::Reserved => self.active(),
+            TicketPhase::Pending | TicketPhase::Reserved => self.active(),
         }
     }
 
-    fn same(&self) -> Outcome {
-        Outcome::of(self.ticket.record.clone())
+    fn unchanged(&self) -> Outcome {
+        Outcome::from_record(self.ticket.record.clone())
     }
 
     fn order_spec(&self) -> Option<&'a Arc<OrderSpec>> {
@@ -172,7 +178,7 @@ impl<'a> Work<'a> {
 
     /// Handles an expired ticket: deletes its guardian, and the ticket after its TTL.
     fn expired(&self) -> Outcome {
-        let mut outcome = self.same();
+        let mut outcome = self.unchanged();
         outcome.actions = self.delete_guardian();
         let record = &self.ticket.record;
         let never = self.order_spec().is_some_and(|order| order.refresh == Refresh::Never);
@@ -192,8 +198,8 @@ impl<'a> Work<'a> {
     }
 
     /// Handles a claimed ticket.
-    fn claimed(&self, claim: &Claim) -> Outcome {
-        let mut outcome = self.same();
+    fn claimed(&self, claim: &TicketClaim) -> Outcome {
+        let mut outcome = self.unchanged();
         let cluster = self.facts.cluster;
         let guarded = matches!(guardian(cluster, self.ticket), Guardian::Ours(_));
         let here = self.ticket.record.node.as_ref();
@@ -231,12 +237,12 @@ impl<'a> Work<'a> {
     }
 
     /// Handles a claiming pod that is released and not bound.
-    fn released(&self, outcome: &mut Outcome, claim: &Claim, pod: &Pod, guarded: bool) {
+    fn released(&self, outcome: &mut Outcome, claim: &TicketClaim, pod: &Pod, guarded: bool) {
         // The scheduler ignores gated pods, so a rejection in the pod's status was written after the release.
         let nominated = pod.nominated.as_ref() == self.ticket.record.node.as_ref();
         let rejected = pod.trouble.is_some() && !nominated;
         let known = self.facts.reservations.released(self.ticket.uid);
-        let known = known.unwrap_or(ReleasedClaim { since: self.now, nominated_again: 0 });
+        let known = known.unwrap_or(ReleasedPodState { since: self.now, nominated_again: 0 });
         outcome.released = Some(known);
         // The time counts from the release, because the scheduler could not bind the pod before.
         let end = match planted(Bug::BoundBeforeLetGo) {
@@ -257,7 +263,7 @@ impl<'a> Work<'a> {
             let (target, node) = (Target::of_pod(pod), self.ticket.record.node.clone());
             outcome.actions.push(Action::Nominate(Nominate { target, node, forget: Vec::new() }));
             let nominated_again = known.nominated_again + 1;
-            outcome.released = Some(ReleasedClaim { nominated_again, ..known });
+            outcome.released = Some(ReleasedPodState { nominated_again, ..known });
         }
     }
 
@@ -300,27 +306,27 @@ impl<'a> Work<'a> {
         });
     }
 
-    fn unclaimed(&self, reason: Reason, message: &str) -> Record {
+    fn unclaimed(&self, reason: Reason, message: &str) -> TicketRecord {
         let ready = self.ticket.record.ready.becomes(false, self.now);
         let record = described(self.ticket, reason, message);
-        Record { phase: Some(Phase::Pending), claim: None, ready, ..record }
+        TicketRecord { phase: Some(TicketPhase::Pending), claim: None, ready, ..record }
     }
 
-    fn ended(&self, claim: &Claim) -> Record {
+    fn ended(&self, claim: &TicketClaim) -> TicketRecord {
         let record =
             described(self.ticket, Reason::ClaimEnded, &format!("the claiming pod {} has ended", claim.name));
         let (ready, expires) = (record.ready.becomes(false, self.now), Some(self.now));
         let expiring = record.expiring.becomes(false, self.now);
-        Record { phase: Some(Phase::Expired), guardian: None, ready, expires, expiring, ..record }
+        TicketRecord { phase: Some(TicketPhase::Expired), guardian: None, ready, expires, expiring, ..record }
     }
 
     /// Handles an unclaimed ticket.
     fn active(&self) -> Outcome {
-        let mut outcome = self.same();
+        let mut outcome = self.unchanged();
         if let Some(start) = self.spec.start.filter(|start| *start > self.now) {
             let message = format!("the reservation starts at {start}");
-            outcome.record = Record {
-                phase: Some(Phase::Pending),
+            outcome.record = TicketRecord {
+                phase: Some(TicketPhase::Pending),
                 ..described(self.ticket, Reason::NotStarted, &message)
             };
             outcome.wake_at = Some(start);
@@ -335,13 +341,13 @@ impl<'a> Work<'a> {
             outcome.actions = self.delete_guardian();
             return outcome;
         }
-        let mut record = Record { activated, expires, claim: None, ..self.ticket.record.clone() };
+        let mut record = TicketRecord { activated, expires, claim: None, ..self.ticket.record.clone() };
         self.warn_of_end(&mut outcome, &mut record);
         if self.is_chosen() {
             outcome.actions.extend(self.guard(found));
         }
         self.describe(&mut record, found);
-        if record.phase == Some(Phase::Pending) && *record.reason == *Reason::GuardianStarting.code() {
+        if record.phase == Some(TicketPhase::Pending) && *record.reason == *Reason::GuardianStarting.code() {
             outcome.quiet_until = Some(self.ticket.created + SAID_AFTER);
         }
         if *record.reason == *NO_ROOM && *record.reason != *self.ticket.record.reason {
@@ -373,7 +379,7 @@ impl<'a> Work<'a> {
         others.any(|other| matches!(guardian(self.facts.cluster, other), Guardian::Ours(_)))
     }
 
-    fn time_is_over(&self, activated: Option<Timestamp>, expires: Option<Timestamp>) -> Record {
+    fn time_is_over(&self, activated: Option<Timestamp>, expires: Option<Timestamp>) -> TicketRecord {
         let message = match activated {
             Some(_) => "no pod claimed the ticket before it expired",
             None => "the ticket expired before its capacity could be reserved",
@@ -382,8 +388,8 @@ impl<'a> Work<'a> {
         let (ready, guardian_ready) =
             (record.ready.becomes(false, self.now), record.guardian_ready.becomes(false, self.now));
         let expiring = record.expiring.becomes(false, self.now);
-        Record {
-            phase: Some(Phase::Expired),
+        TicketRecord {
+            phase: Some(TicketPhase::Expired),
             activated,
             expires,
             claim: None,
@@ -395,7 +401,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn warn_of_end(&self, outcome: &mut Outcome, record: &mut Record) {
+    fn warn_of_end(&self, outcome: &mut Outcome, record: &mut TicketRecord) {
         let begin = self.ticket.tick.or(record.activated);
         let Some((begin, end)) = begin.zip(record.expires).filter(|_| !self.is_renewed()) else {
             record.expiring = record.expiring.becomes(false, self.now);
@@ -482,10 +488,10 @@ impl<'a> Work<'a> {
         Some(node.uid)
     }
 
-    fn describe(&self, record: &mut Record, found: Guardian<'_>) {
+    fn describe(&self, record: &mut TicketRecord, found: Guardian<'_>) {
         let name = guardian_of(self.ticket);
         let running = is_running(found);
-        record.phase = Some(if running { Phase::Reserved } else { Phase::Pending });
+        record.phase = Some(if running { TicketPhase::Reserved } else { TicketPhase::Pending });
         record.ready = record.ready.becomes(running, self.now);
         record.guardian_ready = record.guardian_ready.becomes(running, self.now);
         let room = amounts(&self.spec.requests);

@@ -86,7 +86,7 @@ fn lacking_nodes<'a>(
     evaluation: &'a Evaluation<'a>,
 ) -> impl Iterator<Item = Blocker> + 'a {
     let looked_at = if spec.groups[position].node_ready.is_some() { LOOKED_UP } else { 0 };
-    let waiting = evaluation.nodes.of(NodeSet::Waiting).take(looked_at);
+    let waiting = evaluation.nodes.nodes_in(NodeSet::Waiting).take(looked_at);
     waiting.filter_map(move |(node, judged)| {
         let view = &judged.view.groups[position];
         let only_lacks = view.open && view.required.is_some_and(|required| view.arrived >= required);
@@ -137,8 +137,7 @@ fn absent_members<'a>(
     };
     match (&group.members, group.expected) {
         (Members::Names(names), None) => {
-            let missing =
-                (names.len() as u32).saturating_sub(present + entry.claimed_by_earlier_group(position));
+            let missing = (names.len() as u32).saturating_sub(present + entry.in_earlier_group(position));
             let exists = |name: &&Arc<str>| {
                 facts.cluster.pod_named(&spec.pod_namespace, name).is_some_and(|pod| !pod.terminating)
             };
@@ -155,7 +154,7 @@ fn absent_members<'a>(
         }
         (Members::None, _) => Box::new(std::iter::empty()),
         (Members::Names(_) | Members::Selector(_) | Members::Workload(_), Some(expected)) => {
-            let required = group.min_ready.of(expected);
+            let required = group.min_ready.required(expected);
             Box::new((present < required).then(|| too_few(required)).into_iter())
         }
         (Members::Workload(_), None) => {

@@ -90,7 +90,7 @@ impl<'a> Audit<'a> {
         if self.facts.cluster.is_writing_pod(uid) {
             self.violation("S7", format!("another write to {name} is already in flight"));
         }
-        for (entry, spec) in self.claimants(pod) {
+        for (entry, spec) in self.selecting_sequences(pod) {
             self.check_release(entry, spec, pod);
         }
         if !self.entry.ghost && group_of(self.facts, self.entry, spec, pod).is_none() {
@@ -99,10 +99,12 @@ impl<'a> Audit<'a> {
     }
 
     /// The existing sequences with the same gate that select a pod and may act on it.
-    fn claimants(&self, pod: &Pod) -> Vec<(&'a SequenceEntry, &'a Arc<Spec>)> {
+    fn selecting_sequences(&self, pod: &Pod) -> Vec<(&'a SequenceEntry, &'a Arc<Spec>)> {
         let Some(gate) = self.entry.spec().map(|spec| &spec.gate) else { return Vec::new() };
-        let living =
-            self.facts.claims_on(pod.uid).filter_map(|claim| self.facts.sequences.get(claim.sequence));
+        let living = self
+            .facts
+            .memberships_of(pod.uid)
+            .filter_map(|membership| self.facts.sequences.get(membership.sequence));
         let living = living.filter(|entry| !entry.ghost && may_act(self.facts, entry));
         living.filter_map(|entry| Some((entry, entry.spec().filter(|spec| spec.gate == *gate)?))).collect()
     }
@@ -177,7 +179,7 @@ impl<'a> Audit<'a> {
             if elsewhere || late || bootstrap && written(group).is_some() {
                 continue;
             }
-            let count = Count { facts: self.facts, entry, spec, now: self.now, position: *earlier };
+            let count = GroupRecount { facts: self.facts, entry, spec, now: self.now, position: *earlier };
             count.arrived_on(group, node).map_err(|why| format!("\"{}\" {why}", group.title))?;
         }
         Ok(())
@@ -190,7 +192,9 @@ impl<'a> Audit<'a> {
         else {
             return;
         };
-        for (entry, spec) in self.claimants(pod).into_iter().filter(|(_, spec)| spec.scope == Scope::Node) {
+        for (entry, spec) in
+            self.selecting_sequences(pod).into_iter().filter(|(_, spec)| spec.scope == Scope::Node)
+        {
             let Some(position) = group_of(self.facts, entry, spec, pod) else { continue };
             let kept_off = match spec.guard {
                 NodeGuard::Labels => avoid.contains(entry.key(position)),
@@ -252,7 +256,7 @@ impl<'a> Audit<'a> {
             return;
         }
         for earlier in &group.after {
-            let count = Count { facts: self.facts, entry, spec, now: self.now, position: *earlier };
+            let count = GroupRecount { facts: self.facts, entry, spec, now: self.now, position: *earlier };
             if let Err(why) = count.condition_held() {
                 let (this, that) = (&group.title, &spec.groups[*earlier].title);
                 self.violation("S1", format!("\"{this}\" is released before \"{that}\": {why}"));
@@ -262,7 +266,7 @@ impl<'a> Audit<'a> {
 }
 
 /// Recounts one group, pod by pod.
-struct Count<'a> {
+struct GroupRecount<'a> {
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
@@ -270,7 +274,7 @@ struct Count<'a> {
     position: usize,
 }
 
-impl Count<'_> {
+impl GroupRecount<'_> {
     fn condition_held(&self) -> Result<(), String> {
         let group = &self.spec.groups[self.position];
         let recorded = self.entry.recorded().groups.get(&group.id).copied().unwrap_or_default();
@@ -347,7 +351,7 @@ impl Count<'_> {
                 && !here.iter().any(|pod| pod.owner.is_some_and(|by| by.uid == owner.uid))
         });
         let expected = group.expected.unwrap_or(here.len() as u32 + wanting.count() as u32);
-        match arrived >= group.min_ready.of(expected) {
+        match arrived >= group.min_ready.required(expected) {
             true => Ok(()),
             false => Err(format!("has {arrived} of {expected} pods there")),
         }
@@ -377,7 +381,7 @@ impl Count<'_> {
         let (expected, arrived) = match (&group.members, group.expected) {
             (_, Some(expected)) => (expected, total(&|pod| names_replica_set(group) || self.is_current(pod))),
             (Members::Names(names), None) => {
-                let lost = self.entry.claimed_by_earlier_group(self.position);
+                let lost = self.entry.in_earlier_group(self.position);
                 ((names.len() as u32).saturating_sub(lost), total(&|_| true))
             }
             (Members::Selector(_), None) => match self.recount_by_owner(group, &pods)? {
@@ -392,9 +396,9 @@ impl Count<'_> {
             }
             (Members::None, None) => return Err("it has no members in Cluster scope".into()),
         };
-        let required = match self.entry.claimed_by_earlier_group(self.position) {
-            0 => group.min_ready.of(expected),
-            _ => group.min_ready.of(expected).min(expected),
+        let required = match self.entry.in_earlier_group(self.position) {
+            0 => group.min_ready.required(expected),
+            _ => group.min_ready.required(expected).min(expected),
         };
         match arrived >= required {
             true => Ok(()),

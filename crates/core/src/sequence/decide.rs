@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     Timestamp, Uid,
-    cluster::Claim,
+    cluster::Membership,
     decision::{Action, Decision, DropGate, Keep, PodPatch, Report},
     facts::{OwnerKind, PodPhase},
     planted::{Bug, planted},
@@ -213,7 +213,7 @@ struct Releases<'a> {
     /// Evaluations of other sequences that select the same pods.
     others: BTreeMap<Uid, Evaluation<'a>>,
     /// Pods released by this decision that also belong to groups of other sequences, counted per group.
-    started: BTreeMap<Claim, u32>,
+    started: BTreeMap<Membership, u32>,
 }
 
 impl<'a> Releases<'a> {
@@ -242,7 +242,7 @@ impl<'a> Releases<'a> {
     /// group is open on any node and all other nodes are blocked.
     fn of_nodes(&mut self, position: usize, evaluation: &Evaluation) {
         let entry = self.entry;
-        let reached = evaluation.nodes.of(NodeSet::Releasable(position as u32));
+        let reached = evaluation.nodes.nodes_in(NodeSet::Releasable(position as u32));
         let cells = reached.filter_map(|(node, _)| entry.cell_on(node, position));
         let goes = evaluation.groups[position].open && nodes::is_guarded(evaluation, position);
         self.of_cells(position, cells.chain(goes.then(|| entry.floating(position))));
@@ -306,19 +306,20 @@ impl<'a> Releases<'a> {
             return true;
         }
         let (facts, now) = (self.facts, self.now);
-        for (claim, other, spec) in other_claims(facts, self.entry, pod) {
-            let judged = self.others.entry(claim.sequence).or_insert_with(|| evaluate(facts, other, now));
+        for (membership, other, spec) in other_memberships(facts, self.entry, pod) {
+            let judged =
+                self.others.entry(membership.sequence).or_insert_with(|| evaluate(facts, other, now));
             // Without evaluated groups, the other sequence cannot act, so it does not hold the pod.
-            let Some(view) = judged.groups.get(claim.group as usize) else { continue };
+            let Some(view) = judged.groups.get(membership.group as usize) else { continue };
             if self.entry.ghost {
                 return false;
             }
             let open = match spec.scope {
                 Scope::Cluster => view.open,
-                Scope::Node => nodes::may_release(facts, judged, pod, claim.group as usize),
+                Scope::Node => nodes::may_release(facts, judged, pod, membership.group as usize),
             };
-            let started = self.started.get(&claim).copied().unwrap_or_default();
-            if !open || spec.suspend || room_to_start(other, spec, claim.group as usize) <= started {
+            let started = self.started.get(&membership).copied().unwrap_or_default();
+            if !open || spec.suspend || room_to_start(other, spec, membership.group as usize) <= started {
                 return false;
             }
         }
@@ -333,11 +334,11 @@ impl<'a> Releases<'a> {
             return Default::default();
         }
         let floats = self.facts.cluster.pod(pod).is_some_and(|pod| self.facts.cluster.node_of(pod).is_none());
-        let own = Claim { sequence: self.entry.sequence.uid, group: position as u32 };
+        let own = Membership { sequence: self.entry.sequence.uid, group: position as u32 };
         let own = self.entry.spec().map(|spec| (own, self.entry, spec));
-        let all = own.into_iter().chain(other_claims(self.facts, self.entry, pod));
-        for (claim, entry, spec) in all.filter(|(_, _, spec)| spec.scope == Scope::Node) {
-            let position = claim.group as usize;
+        let all = own.into_iter().chain(other_memberships(self.facts, self.entry, pod));
+        for (membership, entry, spec) in all.filter(|(_, _, spec)| spec.scope == Scope::Node) {
+            let position = membership.group as usize;
             avoid.extend(
                 nodes::avoided(entry, spec, position).filter(|_| floats && !planted(Bug::NotSteered)),
             );
@@ -347,24 +348,24 @@ impl<'a> Releases<'a> {
     }
 
     fn count_start(&mut self, pod: Uid) {
-        for (claim, _, _) in other_claims(self.facts, self.entry, pod) {
-            *self.started.entry(claim).or_default() += 1;
+        for (membership, _, _) in other_memberships(self.facts, self.entry, pod) {
+            *self.started.entry(membership).or_default() += 1;
         }
     }
 }
 
 /// Groups of other existing sequences with the same gate that the pod belongs to.
-fn other_claims<'a>(
+fn other_memberships<'a>(
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
     pod: Uid,
-) -> impl Iterator<Item = (Claim, &'a SequenceEntry, &'a Arc<Spec>)> {
+) -> impl Iterator<Item = (Membership, &'a SequenceEntry, &'a Arc<Spec>)> {
     let gate = entry.spec().map(|spec| &spec.gate);
-    let others = facts.claims_on(pod).filter(|claim| claim.sequence != entry.sequence.uid);
-    others.filter_map(move |claim| {
-        let other = facts.sequences.get(claim.sequence).filter(|other| !other.ghost)?;
+    let others = facts.memberships_of(pod).filter(|membership| membership.sequence != entry.sequence.uid);
+    others.filter_map(move |membership| {
+        let other = facts.sequences.get(membership.sequence).filter(|other| !other.ghost)?;
         let spec = other.spec().filter(|spec| Some(&spec.gate) == gate)?;
-        Some((claim, other, spec))
+        Some((membership, other, spec))
     })
 }
 
@@ -384,16 +385,16 @@ pub fn held_by_another<'a>(
     pod: Uid,
     now: Timestamp,
 ) -> Option<(&'a SequenceEntry, Reason)> {
-    other_claims(facts, entry, pod).find_map(|(claim, other, spec)| {
+    other_memberships(facts, entry, pod).find_map(|(membership, other, spec)| {
         let judged = evaluate(facts, other, now);
-        let view = judged.groups.get(claim.group as usize)?;
-        let full = room_to_start(other, spec, claim.group as usize) == 0;
+        let view = judged.groups.get(membership.group as usize)?;
+        let full = room_to_start(other, spec, membership.group as usize) == 0;
         let open = match spec.scope {
             Scope::Cluster => view.open,
-            Scope::Node => nodes::may_release(facts, &judged, pod, claim.group as usize),
+            Scope::Node => nodes::may_release(facts, &judged, pod, membership.group as usize),
         };
         (!open || spec.suspend || full).then(|| {
-            let group = spec.groups[claim.group as usize].title.clone();
+            let group = spec.groups[membership.group as usize].title.clone();
             // The text appears in the namespace of the pod and in the status of this sequence.
             let sequence = match entry.sequence.namespace == spec.pod_namespace {
                 true => other.sequence.name_in(&spec.pod_namespace),

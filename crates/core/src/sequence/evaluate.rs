@@ -266,8 +266,7 @@ impl<'a> Judge<'a> {
         let (expected, arrived) = match (&group.members, group.expected) {
             (_, Some(expected)) => (Some(expected), cell.number(Standing::Arrived)),
             (Members::Names(names), None) => {
-                let listed =
-                    (names.len() as u32).saturating_sub(self.entry.claimed_by_earlier_group(position));
+                let listed = (names.len() as u32).saturating_sub(self.entry.in_earlier_group(position));
                 (Some(listed), cell.number(Standing::Arrived) + outdated)
             }
             (Members::Selector(_), None) => {
@@ -299,7 +298,7 @@ impl<'a> Judge<'a> {
     fn required(&self, position: usize, expected: u32) -> u32 {
         let required = required(&self.spec.groups[position], expected);
         // Pods that belong to an earlier group do not count here, so `minReady` must not require them.
-        if self.entry.claimed_by_earlier_group(position) > 0 { required.min(expected) } else { required }
+        if self.entry.in_earlier_group(position) > 0 { required.min(expected) } else { required }
     }
 
     fn may_open(&self, group: &Group, recorded: RecordedGroup) -> bool {
@@ -467,7 +466,7 @@ pub(super) fn only_remains(facts: Facts<'_>, cell: &Cell) -> bool {
 
 /// Returns how many of `expected` members must have arrived.
 pub(super) fn required(group: &Group, expected: u32) -> u32 {
-    let required = group.min_ready.of(expected);
+    let required = group.min_ready.required(expected);
     if planted(Bug::OneShort) { required.saturating_sub(1) } else { required }
 }
 

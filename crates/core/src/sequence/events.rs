@@ -146,7 +146,7 @@ fn of_duplicates(
         return;
     }
     let Some((position, pod)) = entry.duplicates().next() else { return };
-    let first = facts.claims_on(pod).find(|claim| claim.sequence == entry.sequence.uid);
+    let first = facts.memberships_of(pod).find(|membership| membership.sequence == entry.sequence.uid);
     let (Some(first), Some(pod)) = (first, facts.cluster.pod(pod)) else { return };
     let message = format!(
         "{} is selected by groups \"{}\" and \"{}\"; it belongs to \"{}\", the first of them",

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     Timestamp,
-    cluster::{Claim, Target},
+    cluster::{Membership, Target},
     facts::{OwnerKind, Pod, PodPhase},
     gates,
     kind::Kind,
@@ -28,13 +28,13 @@ const BLOCKERS: usize = 5;
 
 /// Explains why sequences hold a pod through a gate. Empty if none of them does.
 pub fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp) -> Vec<Line> {
-    let claims = living_claims(facts, pod).filter(|(_, _, spec)| spec.gate == *gate);
-    let lines = claims.map(|(claim, entry, spec)| {
-        let (name, position) = (&pod.name, claim.group as usize);
+    let memberships = live_memberships(facts, pod).filter(|(_, _, spec)| spec.gate == *gate);
+    let lines = memberships.map(|(membership, entry, spec)| {
+        let (name, position) = (&pod.name, membership.group as usize);
         let place = place(entry, spec, position);
         let text = format!("{name} is held by {place} for {}", elapsed(pod.created, now));
         let evaluation = &evaluate(facts, entry, now);
-        let asked = Question { facts, entry, spec, evaluation };
+        let asked = SequenceQuestion { facts, entry, spec, evaluation };
         let release = Hint::rollcall("release", &pod.namespace, format!("pod/{name}"));
         Line::new("Held", text, pod.created, Target::of_pod(pod))
             .with(asked.why_held(position, pod))
@@ -45,9 +45,9 @@ pub fn explain_gate(facts: Facts<'_>, pod: &Pod, gate: &Arc<str>, now: Timestamp
 
 /// Explains the state of a pod for the sequences that it belongs to and that have released it.
 pub fn explain_released(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line> {
-    let claims = living_claims(facts, pod).filter(|(_, _, spec)| !pod.gates.contains(&spec.gate));
-    let lines = claims.map(|(claim, entry, spec)| {
-        let position = claim.group as usize;
+    let memberships = live_memberships(facts, pod).filter(|(_, _, spec)| !pod.gates.contains(&spec.gate));
+    let lines = memberships.map(|(membership, entry, spec)| {
+        let position = membership.group as usize;
         let (name, place) = (&pod.name, place(entry, spec, position));
         if let Some(early) = explain_early(facts, entry, spec, position, pod, now) {
             return early;
@@ -83,7 +83,7 @@ fn explain_early(
         false if !pod.gates.is_empty() => return None,
         false => Reason::NoGate { pod: name, gate: spec.gate.clone() },
     };
-    let asked = Question { facts, entry, spec, evaluation: &evaluation };
+    let asked = SequenceQuestion { facts, entry, spec, evaluation: &evaluation };
     let place = asked.said("Released", format!("it belongs to {}", place(entry, spec, position)), None);
     let line = asked.about().line(&Blocker { reason, since: Some(pod.since) }, pod.since);
     Some(line.with(vec![place]))
@@ -100,17 +100,17 @@ pub fn is_sequence_gate(facts: Facts<'_>, namespace: &str, gate: &str) -> bool {
 }
 
 /// Explains why a pod that is not held and belongs to no sequence has not arrived.
-pub fn explain_unclaimed(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line> {
+pub fn explain_ungated(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Vec<Line> {
     trouble(facts, pod, Until::Auto, now)
 }
 
-fn living_claims<'a>(
+fn live_memberships<'a>(
     facts: Facts<'a>,
     pod: &Pod,
-) -> impl Iterator<Item = (Claim, &'a SequenceEntry, &'a Arc<Spec>)> {
-    facts.claims_on(pod.uid).filter_map(move |claim| {
-        let entry = facts.sequences.get(claim.sequence).filter(|entry| !entry.ghost)?;
-        Some((claim, entry, entry.spec()?))
+) -> impl Iterator<Item = (Membership, &'a SequenceEntry, &'a Arc<Spec>)> {
+    facts.memberships_of(pod.uid).filter_map(move |membership| {
+        let entry = facts.sequences.get(membership.sequence).filter(|entry| !entry.ghost)?;
+        Some((membership, entry, entry.spec()?))
     })
 }
 
@@ -332,16 +332,16 @@ fn advice(text: &str) -> Hint {
 }
 
 /// A sequence and its evaluation at the time of the question.
-struct Question<'a> {
+struct SequenceQuestion<'a> {
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
     spec: &'a Spec,
     evaluation: &'a Evaluation<'a>,
 }
 
-impl Question<'_> {
+impl SequenceQuestion<'_> {
     fn about(&self) -> About<'_> {
-        let Question { facts, entry, spec, evaluation } = self;
+        let SequenceQuestion { facts, entry, spec, evaluation } = self;
         About { facts: *facts, namespace: &spec.pod_namespace, sequence: Some(entry), now: evaluation.now }
     }
 
@@ -362,7 +362,7 @@ impl Question<'_> {
     }
 
     fn why_held(&self, position: usize, pod: &Pod) -> Vec<Line> {
-        let Question { facts, entry, spec, evaluation } = self;
+        let SequenceQuestion { facts, entry, spec, evaluation } = self;
         let Some(view) = evaluation.groups.get(position) else {
             return evaluation.stall.iter().map(|stall| self.line(stall.clone())).collect();
         };
@@ -397,7 +397,7 @@ impl Question<'_> {
 
     /// In Node scope: why the group is not open on the node of the pod. For a pod without a node: why it cannot be released yet.
     fn waits_for_nodes(&self, position: usize, pod: &Pod) -> Vec<Line> {
-        let Question { facts, entry: _, spec, evaluation } = self;
+        let SequenceQuestion { facts, entry: _, spec, evaluation } = self;
         let title = &spec.groups[position].title;
         if let Some(node) = facts.cluster.node_of(pod) {
             return match evaluation.nodes.get(&node) {
@@ -424,7 +424,7 @@ impl Question<'_> {
     /// The first nodes that are not complete, and why each of them waits.
     fn waiting_nodes(&self) -> Vec<Line> {
         let nodes = &self.evaluation.nodes;
-        let first = nodes.of(NodeSet::Waiting).take(BLOCKERS);
+        let first = nodes.nodes_in(NodeSet::Waiting).take(BLOCKERS);
         let mut lines: Vec<Line> = first.map(|(node, there)| self.node_line(node, &there.view)).collect();
         let more = nodes.number_in(NodeSet::Waiting) as usize - lines.len();
         if more > 0 {
@@ -514,7 +514,7 @@ impl Question<'_> {
     }
 
     fn blockers(&self, position: usize) -> Vec<Line> {
-        let Question { facts, entry, spec, evaluation } = self;
+        let SequenceQuestion { facts, entry, spec, evaluation } = self;
         let view = &evaluation.groups[position];
         let found = blocked::of_open_group(*facts, entry, spec, position, evaluation, BLOCKERS);
         let since = view.open_since.unwrap_or(entry.sequence.created);
@@ -555,7 +555,7 @@ pub fn explain_sequence(facts: Facts<'_>, entry: &SequenceEntry, now: Timestamp)
         lines.push(about.line(&Blocker::from(stall.clone()), created));
     }
     let Some(spec) = entry.spec() else { return head.with(lines) };
-    let asked = Question { facts, entry, spec, evaluation: &evaluation };
+    let asked = SequenceQuestion { facts, entry, spec, evaluation: &evaluation };
     for (position, view) in evaluation.groups.iter().enumerate() {
         let title = &spec.groups[position].title;
         let held = entry.cell(position).number(Standing::Held);

@@ -96,7 +96,7 @@ pub fn marks<'a>(
 ) -> impl Iterator<Item = Action> + 'a {
     let uid = entry.sequence.uid;
     let common = evaluation.nodes.common();
-    let unwritten = evaluation.nodes.of(NodeSet::Unwritten);
+    let unwritten = evaluation.nodes.nodes_in(NodeSet::Unwritten);
     let unseen = facts.sequences.unseen_nodes().filter_map(|(name, _)| {
         let judged = evaluation.nodes.get(name).filter(|judged| !judged.unwritten)?;
         Some((name, judged))

@@ -1,4 +1,4 @@
-//! Which group a pod belongs to: the rule that admission, the simulator and lint share. `index/claims.rs` indexes the same rule
+//! Which group a pod belongs to: the rule that admission, the simulator and lint share. `index/memberships.rs` indexes the same rule
 //! for fast lookups. `check.rs` implements it again on purpose, for an independent audit.
 
 use super::index::{MEMBERSHIP_KEY, membership_value};
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// A pod, or the template of a workload.
-pub trait Candidate {
+pub trait MemberCandidate {
     fn namespace(&self) -> &str;
 
     /// Its labels. Under [`MEMBERSHIP_KEY`] they also contain the group that its annotation names.
@@ -34,7 +34,7 @@ pub struct Asking<'a> {
 impl Asking<'_> {
     /// Whether a group selects a candidate, by its name, its labels, its owner, or the annotation that names its group. A
     /// pod belongs to the first group that selects it.
-    pub fn includes(self, group: usize, candidate: &impl Candidate) -> bool {
+    pub fn includes(self, group: usize, candidate: &impl MemberCandidate) -> bool {
         let Asking { namespace, name, spec } = self;
         if *spec.pod_namespace != *candidate.namespace() {
             return false;
@@ -54,7 +54,7 @@ impl Asking<'_> {
     }
 
     /// Returns the group that a candidate belongs to.
-    pub fn group_of(self, candidate: &impl Candidate) -> Option<usize> {
+    pub fn group_of(self, candidate: &impl MemberCandidate) -> Option<usize> {
         (0..self.spec.groups.len()).find(|group| self.includes(*group, candidate))
     }
 }
@@ -66,7 +66,7 @@ pub struct KnownPod<'a> {
     pub cluster: &'a Cluster,
 }
 
-impl Candidate for KnownPod<'_> {
+impl MemberCandidate for KnownPod<'_> {
     fn namespace(&self) -> &str {
         &self.pod.namespace
     }
@@ -85,7 +85,7 @@ impl Candidate for KnownPod<'_> {
 }
 
 /// The template of a workload. The names of its pods are unknown.
-impl Candidate for Owner {
+impl MemberCandidate for Owner {
     fn namespace(&self) -> &str {
         &self.namespace
     }

@@ -32,7 +32,7 @@ pub use status::{GroupState, Phase, Status};
 
 use crate::{
     Uid,
-    cluster::{Claim, Cluster},
+    cluster::{Cluster, Membership},
     node::Node,
 };
 use index::Sequences;
@@ -45,9 +45,9 @@ pub struct Facts<'a> {
 }
 
 impl<'a> Facts<'a> {
-    /// The effective claims on a pod: for each sequence, the first group that selects the pod.
-    pub fn claims_on(self, pod: Uid) -> impl Iterator<Item = Claim> + use<'a> {
-        self.cluster.pod_entry(pod).into_iter().flat_map(|entry| index::winners(&entry.claims))
+    /// The effective memberships of a pod: for each sequence, the first group that selects the pod.
+    pub fn memberships_of(self, pod: Uid) -> impl Iterator<Item = Membership> + use<'a> {
+        self.cluster.pod_entry(pod).into_iter().flat_map(|entry| index::winners(&entry.memberships))
     }
 
     /// The nodes that carry labels, taints or annotations of a sequence.

@@ -23,7 +23,7 @@ use crate::{
     Timestamp, Uid,
     facts::{OwnerKind, Pod},
     journal::begun_again,
-    node::{Effect, Node, Taint, is_part_of},
+    node::{Node, Taint, TaintEffect, is_part_of},
     planted::{Bug, planted},
 };
 use std::collections::BTreeMap;
@@ -193,7 +193,7 @@ fn lacks_workload(facts: Facts<'_>, entry: &SequenceEntry, spec: &Spec, position
 fn all_placed(entry: &SequenceEntry, spec: &Spec, position: usize) -> bool {
     let Members::Names(names) = &spec.groups[position].members else { return true };
     let placed = entry.cell(position).present() - entry.floating(position).present();
-    placed + entry.claimed_by_earlier_group(position) >= names.len() as u32
+    placed + entry.in_earlier_group(position) >= names.len() as u32
 }
 
 /// Returns the number of DaemonSets of a group that want a pod on a node but have none there.
@@ -233,7 +233,7 @@ pub(super) fn aggregate(
         let open = count.open > 0;
         // A node without members is complete, so all nodes can be complete before any member is scheduled. The group as a whole
         // is complete only once its existing members have arrived.
-        let members = Counted::new(facts, entry, position);
+        let members = MemberCounts::new(facts, entry, position);
         let been_complete = spec.enforcement == Enforcement::Bootstrap && recorded.completed_at.is_some();
         let complete = nodes.number() > 0
             && count.complete == nodes.number()
@@ -261,17 +261,17 @@ pub(super) fn aggregate(
 }
 
 /// Numbers of members of a group, without those bound to a node that no longer exists.
-struct Counted {
+struct MemberCounts {
     present: u32,
     held: u32,
     arrived: u32,
     outdated: u32,
 }
 
-impl Counted {
-    fn new(facts: Facts<'_>, entry: &SequenceEntry, position: usize) -> Counted {
+impl MemberCounts {
+    fn new(facts: Facts<'_>, entry: &SequenceEntry, position: usize) -> MemberCounts {
         let cell = entry.cell(position);
-        let mut counted = Counted {
+        let mut counted = MemberCounts {
             present: cell.present(),
             held: cell.number(Standing::Held),
             arrived: cell.number(Standing::Arrived),
@@ -300,7 +300,7 @@ pub(super) fn lacking_toleration(facts: Facts<'_>, entry: &SequenceEntry, spec: 
         daemons.find_map(|owner| {
             let placement = owner.placement.as_ref()?;
             let key = tolerated(facts, entry, spec, position).into_iter().find(|key| {
-                let (value, effect) = (entry.sequence.uid.to_string().into(), Effect::NoSchedule);
+                let (value, effect) = (entry.sequence.uid.to_string().into(), TaintEffect::NoSchedule);
                 !placement.tolerates(&Taint { key: key.clone(), value, effect })
             })?;
             Some(Reason::TemplateLacksToleration { daemon_set: owner.name.clone(), key })

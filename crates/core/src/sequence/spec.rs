@@ -25,7 +25,7 @@ pub struct Sequence {
     pub generation: i64,
     pub created: Timestamp,
     /// The parsed spec, or the reason why it is invalid.
-    pub spec: Result<Arc<Spec>, Invalid>,
+    pub spec: Result<Arc<Spec>, InvalidField>,
     /// Groups opened by hand: the names in the annotation `podsequence.example.com/open-groups`.
     pub opened_by_hand: BTreeSet<Arc<str>>,
     /// The latest requested start (annotation `podsequence.example.com/begin-again`): an opaque value that is only compared.
@@ -49,7 +49,7 @@ impl Sequence {
 /// Why a spec is invalid: `field: problem`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
-pub struct Invalid {
+pub struct InvalidField {
     pub field: String,
     pub problem: String,
 }
@@ -191,7 +191,7 @@ pub enum MinReady {
 
 impl MinReady {
     /// Returns how many of `expected` pods must have arrived. Fractions are rounded up.
-    pub fn of(self, expected: u32) -> u32 {
+    pub fn required(self, expected: u32) -> u32 {
         match self {
             // Not capped by `expected`: for pods without an owner, `expected` is the number that exists, and one existing pod
             // must not satisfy "at least 3".
@@ -278,7 +278,7 @@ mod tests {
             (MinReady::Percent(33), 100, 33),
             (MinReady::Percent(67), 4_000_000_000, 2_680_000_000),
         ] {
-            assert_eq!(min_ready.of(expected), required, "{min_ready:?} of {expected}");
+            assert_eq!(min_ready.required(expected), required, "{min_ready:?} of {expected}");
         }
     }
 

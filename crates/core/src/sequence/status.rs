@@ -143,7 +143,7 @@ impl ConditionKind {
 pub fn status(facts: Facts<'_>, entry: &SequenceEntry, evaluation: &Evaluation) -> Status {
     let judged = entry.spec().filter(|_| !evaluation.groups.is_empty());
     let out_of_order = judged.map_or(Vec::new(), |spec| out_of_order(facts, entry, spec, evaluation));
-    let report = Report { facts, entry, evaluation, out_of_order };
+    let report = StatusReport { facts, entry, evaluation, out_of_order };
     match judged {
         Some(spec) => report.of_judged(spec),
         None => report.of_unjudged(),
@@ -161,7 +161,7 @@ pub fn out_of_order(
     let pods = groups.flat_map(|(position, (group, view))| {
         let closed = view.opened_at.is_none() && spec.scope == Scope::Cluster;
         let cell = closed.then(|| entry.cell(position));
-        let nodes = evaluation.nodes.of(NodeSet::Early(position as u32)).take(BLOCKERS);
+        let nodes = evaluation.nodes.nodes_in(NodeSet::Early(position as u32)).take(BLOCKERS);
         let cells = nodes.filter_map(move |(node, _)| entry.cell_on(node, position)).chain(cell);
         let unheld = cells.flat_map(|cell| blocked::unheld(facts, cell, spec, NAMES));
         let running = unheld.filter(|pod| blocked::runs(pod));
@@ -170,14 +170,14 @@ pub fn out_of_order(
     pods.take(BLOCKERS).collect()
 }
 
-struct Report<'a> {
+struct StatusReport<'a> {
     facts: Facts<'a>,
     entry: &'a SequenceEntry,
     evaluation: &'a Evaluation<'a>,
     out_of_order: Vec<Reason>,
 }
 
-impl Report<'_> {
+impl StatusReport<'_> {
     fn of_unjudged(&self) -> Status {
         let stall = self.evaluation.stall.as_ref();
         let message = stall.map_or(String::new(), Reason::sentence);
@@ -272,7 +272,7 @@ impl Report<'_> {
 
     fn nodes(&self, spec: &Spec) -> NodesStatus {
         let nodes = &self.evaluation.nodes;
-        let listed = nodes.of(NodeSet::Waiting).chain(nodes.of(NodeSet::Complete)).take(NAMES);
+        let listed = nodes.nodes_in(NodeSet::Waiting).chain(nodes.nodes_in(NodeSet::Complete)).take(NAMES);
         let list = listed.map(|(name, judged)| self.of_node(spec, name, &judged.view)).collect();
         NodesStatus { total: nodes.number(), complete: nodes.number_in(NodeSet::Complete), list }
     }
@@ -359,7 +359,7 @@ impl Report<'_> {
         if total == 0 {
             return Some("the cluster has no nodes".into());
         }
-        let (name, judged) = nodes.of(NodeSet::Waiting).next()?;
+        let (name, judged) = nodes.nodes_in(NodeSet::Waiting).next()?;
         let message = self.of_node(spec, name, &judged.view).message;
         Some(format!("{complete} of {total} nodes are complete; {name}: {message}{because}"))
     }

@@ -1,7 +1,7 @@
 //! The evaluations of all nodes at one moment: stored results, overlaid with the nodes evaluated again because they changed.
 
 use super::evaluate::NodeView;
-use super::index::{Count, Counts, NodeResults};
+use super::index::{Counts, NodeCount, NodeResults};
 use crate::{Timestamp, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -152,7 +152,7 @@ impl<'a> Views<'a> {
         self.counts.nodes
     }
 
-    pub fn count(&self, group: usize) -> &Count {
+    pub fn count(&self, group: usize) -> &NodeCount {
         &self.counts.groups[group]
     }
 
@@ -169,7 +169,7 @@ impl<'a> Views<'a> {
     }
 
     /// The nodes of a set, ordered by name.
-    pub fn of(&self, list: NodeSet) -> impl Iterator<Item = (&Arc<str>, &Judged)> {
+    pub fn nodes_in(&self, list: NodeSet) -> impl Iterator<Item = (&Arc<str>, &Judged)> {
         let kept = self.kept_in(list).into_iter().flatten();
         let kept = kept.filter(|name| !self.anew.nodes.contains_key(*name));
         let anew = self.anew.nodes.iter().filter(move |(_, judged)| judged.is_in(list)).map(|(name, _)| name);

@@ -274,7 +274,7 @@ impl Run {
                     "{:?}",
                     spec.groups[position]
                 );
-                assert_eq!(kept.claimed_by_earlier_group(position), fresh.claimed_by_earlier_group(position));
+                assert_eq!(kept.in_earlier_group(position), fresh.in_earlier_group(position));
             }
         }
     }

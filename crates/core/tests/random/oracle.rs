@@ -86,7 +86,7 @@ impl View {
                 };
                 let lost = self.counted(spec).filter(lost).count();
                 let expected = (names.len() - lost) as u32;
-                let required = group.min_ready.of(expected);
+                let required = group.min_ready.required(expected);
                 let required = if lost > 0 { required.min(expected) } else { required };
                 members.iter().filter(arrived).count() as u32 >= required
             }
@@ -120,7 +120,7 @@ impl View {
                     let Some(wants) = wants else { return false };
                     (expected, total) = (expected + wants, total + has.min(wants));
                 }
-                expected > 0 && total >= group.min_ready.of(expected)
+                expected > 0 && total >= group.min_ready.required(expected)
             }
         }
     }

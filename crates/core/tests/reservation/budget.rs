@@ -8,7 +8,7 @@ use rollcall_core::index::Object;
 use rollcall_core::key::Key;
 use rollcall_core::reservation::budget::{MOST_ORDERS, MOST_TICKETS};
 use rollcall_core::reservation::reason::Reason;
-use rollcall_core::reservation::spec::{Phase, Places};
+use rollcall_core::reservation::spec::{Places, TicketPhase};
 use rollcall_core::sequence::Settings;
 
 #[test]
@@ -50,7 +50,7 @@ fn tickets_beyond_the_budget_get_no_guardian_and_are_told() {
         decide(&world.index, key, Settings::default(), world.now, 8)
     };
     assert_eq!(decided(&world, "first").actions, [], "who has a guardian keeps it");
-    assert_eq!(world.tickets["first"].phase(), Phase::Reserved);
+    assert_eq!(world.tickets["first"].phase(), TicketPhase::Reserved);
     let late = format!("{:?}", decided(&world, "late").actions);
     assert!(late.contains("TooMany") && late.contains("20001 tickets") && !late.contains("Create"), "{late}");
     let older = format!("{:?}", decided(&world, "t7").actions);

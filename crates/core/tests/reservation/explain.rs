@@ -9,12 +9,14 @@ use rollcall_core::dispatch::explain_pod;
 use rollcall_core::index::Object;
 use rollcall_core::kind::Kind;
 use rollcall_core::line::{CODES, Hint, Line};
-use rollcall_core::node::{Effect, Taint};
+use rollcall_core::node::{Taint, TaintEffect};
 use rollcall_core::reservation::explain::{
-    Looked, Room, Rooms, Sitter, Written, explain_order, explain_ticket,
+    FetchedData, Occupant, Room, Rooms, Written, explain_order, explain_ticket,
 };
 use rollcall_core::reservation::reason;
-use rollcall_core::reservation::spec::{Claim, OrderSpec, Phase, Places, Refresh, Strategy, Wanted};
+use rollcall_core::reservation::spec::{
+    OrderSpec, Places, Refresh, RequestedTicket, Strategy, TicketClaim, TicketPhase,
+};
 use rollcall_core::reservation::timetable::Timetable;
 use rollcall_core::sequence;
 use std::sync::Arc;
@@ -58,8 +60,8 @@ fn of_order(world: &World, title: &str, order: Uid) -> String {
 
 fn of_ticket(world: &World, title: &str, name: &str, rooms: &[Room]) -> String {
     let ticket = world.index.reservations.ticket_named(NAMESPACE, name).expect(name);
-    let looked = Looked { rooms, pods_known: true };
-    tree(world, title, &explain_ticket(world.index.reservation_facts(), ticket, looked, world.now))
+    let fetched = FetchedData { rooms, pods_known: true };
+    tree(world, title, &explain_ticket(world.index.reservation_facts(), ticket, fetched, world.now))
 }
 
 fn of_pod(world: &World, title: &str, name: &str) -> String {
@@ -79,7 +81,7 @@ fn orders() {
     cordoned.unschedulable = true;
     world.set_node(cordoned, "4");
     let mut tainted = node("n4");
-    tainted.taints = vec![Taint { key: "gpu".into(), value: "".into(), effect: Effect::NoSchedule }];
+    tainted.taints = vec![Taint { key: "gpu".into(), value: "".into(), effect: TaintEffect::NoSchedule }];
     world.set_node(tainted, "4");
     world.stranger("db", "4");
     world.settle();
@@ -88,7 +90,7 @@ fn orders() {
     world.settle();
     world.pass(240);
     text += &of_order(&world, "one has no room, two get none", order);
-    world.claimer("web", wants("agents"), "1");
+    world.add_claiming_pod("web", wants("agents"), "1");
     world.pass(10);
     text += &of_order(&world, "one is claimed", order);
     world.order("agents", OrderSpec { paused: true, ..order_spec(Places::EachNode, "1") });
@@ -118,8 +120,8 @@ fn who_may_not_read_pods_is_not_told_that_nobody_asks() {
     world.settle();
     let ticket = world.index.reservations.ticket_named(NAMESPACE, "agents-n1").expect("a ticket");
     let says_so = |pods_known: bool| {
-        let looked = Looked { rooms: &[], pods_known };
-        let line = explain_ticket(world.index.reservation_facts(), ticket, looked, world.now);
+        let fetched = FetchedData { rooms: &[], pods_known };
+        let line = explain_ticket(world.index.reservation_facts(), ticket, fetched, world.now);
         line.below.iter().any(|line| line.code == "NobodyAsks")
     };
     assert!(says_so(true) && !says_so(false));
@@ -162,7 +164,7 @@ fn orders_whose_time_is_over() {
     let order =
         world.order("once", OrderSpec { refresh: Refresh::Never, ..order_spec(Places::EachNode, "1") });
     world.settle();
-    world.claimer("web", wants("once"), "1");
+    world.add_claiming_pod("web", wants("once"), "1");
     world.settle();
     world.remove_pod("web");
     world.pass(10);
@@ -173,9 +175,9 @@ fn orders_whose_time_is_over() {
     insta::assert_snapshot!(text);
 }
 
-fn sitter(namespace: &str, name: &str, cpu: &str, priority: i32, world: &World) -> Sitter {
+fn sitter(namespace: &str, name: &str, cpu: &str, priority: i32, world: &World) -> Occupant {
     let pod = Target { kind: Kind::Pod, namespace: namespace.into(), name: name.into(), uid: None };
-    Sitter { pod, since: world.now, requests: room(cpu), priority }
+    Occupant { pod, since: world.now, requests: room(cpu), priority }
 }
 
 fn rooms(world: &World) -> Vec<Room> {
@@ -244,14 +246,14 @@ fn hand_over_step_by_step() {
     let mut world = World::new(&["n1"], "4");
     agents(&mut world);
     world.settle();
-    let web = world.claimer("web", wants("agents"), "500m");
+    let web = world.add_claiming_pod("web", wants("agents"), "500m");
     text += &of_pod(&world, "about to be claimed", "web");
     text += &of_ticket(&world, "about to be claimed", "agents-n1", &[]);
     let now = world.now;
     world.change_ticket("agents-n1", |ticket| {
-        ticket.record.phase = Some(Phase::Claimed);
+        ticket.record.phase = Some(TicketPhase::Claimed);
         ticket.record.reason = "Claimed".into();
-        ticket.record.claim = Some(Claim { pod: web, name: "web".into(), at: now, utilization: 50 });
+        ticket.record.claim = Some(TicketClaim { pod: web, name: "web".into(), at: now, utilization: 50 });
     });
     text += &of_pod(&world, "claimed", "web");
     text += &of_ticket(&world, "claimed", "agents-n1", &[]);
@@ -274,32 +276,36 @@ fn hand_over_step_by_step() {
 fn claimers() {
     let mut text = String::new();
     let mut world = World::new(&["n1", "n2"], "4");
-    world.claimer("early", wants("none"), "1");
+    world.add_claiming_pod("early", wants("none"), "1");
     text += &of_pod(&world, "no Order and no ticket is known", "early");
     agents(&mut world);
-    world.claimer("soon", wants("agents"), "1");
+    world.add_claiming_pod("soon", wants("agents"), "1");
     text += &of_pod(&world, "tickets are about to be made", "soon");
     world.settle();
     world.pass(20);
-    world.claimer("lost", wants("none"), "1");
+    world.add_claiming_pod("lost", wants("none"), "1");
     text += &of_pod(&world, "no such Order", "lost");
-    world.claimer("unclear", Wanted::Unclear("korder.dev/ticket-request is \"x:y\"".into()), "1");
+    world.add_claiming_pod(
+        "unclear",
+        RequestedTicket::Unclear("korder.dev/ticket-request is \"x:y\"".into()),
+        "1",
+    );
     text += &of_pod(&world, "unclear", "unclear");
-    world.claimer("any", Wanted::Any, "1");
+    world.add_claiming_pod("any", RequestedTicket::Any, "1");
     text += &of_pod(&world, "nobody selects it", "any");
-    world.claimer("large", wants("agents"), "2");
+    world.add_claiming_pod("large", wants("agents"), "2");
     text += &of_pod(&world, "too small", "large");
-    world.claimer("label", Wanted::Label { key: "zone".into(), value: "a".into() }, "1");
+    world.add_claiming_pod("label", RequestedTicket::Label { key: "zone".into(), value: "a".into() }, "1");
     text += &of_pod(&world, "by label", "label");
-    world.claimer("one", Wanted::Ticket("agents-n2".into()), "2");
+    world.add_claiming_pod("one", RequestedTicket::Ticket("agents-n2".into()), "2");
     text += &of_pod(&world, "one ticket", "one");
-    world.claimer("gated", wants("agents"), "1");
+    world.add_claiming_pod("gated", wants("agents"), "1");
     world.change_pod("gated", |pod| pod.gates.push("kueue.x-k8s.io/admission".into()));
     text += &of_pod(&world, "another gate", "gated");
     text += &of_ticket(&world, "wanted by three", "agents-n2", &[]);
     let now = world.now;
     world.change_ticket("agents-n2", |ticket| {
-        (ticket.record.phase, ticket.record.expires) = (Some(Phase::Expired), Some(now));
+        (ticket.record.phase, ticket.record.expires) = (Some(TicketPhase::Expired), Some(now));
     });
     let beside =
         world.tickets.keys().find(|name| name.starts_with("agents-n1-")).expect("one beside").clone();
@@ -309,7 +315,7 @@ fn claimers() {
         ticket.spec = Ok(Arc::new(spec));
     });
     world.class("high", 1000);
-    world.claimer("low", wants("agents"), "1");
+    world.add_claiming_pod("low", wants("agents"), "1");
     text += &of_pod(&world, "priority", "low");
     world.now += SignedDuration::from_secs(60);
     text += &of_pod(&world, "and nobody does it", "low");

@@ -4,7 +4,7 @@ use super::world::{World, order_spec, ticket_spec};
 use jiff::SignedDuration;
 use rollcall_core::cluster::Refusal;
 use rollcall_core::key::Key;
-use rollcall_core::reservation::spec::{Phase, Places, Wanted};
+use rollcall_core::reservation::spec::{Places, RequestedTicket, TicketPhase};
 
 fn agents(world: &mut World) {
     world.order("agents", order_spec(Places::EachNode, "1"));
@@ -13,7 +13,7 @@ fn agents(world: &mut World) {
 }
 
 fn web(world: &mut World) {
-    world.claimer("web", Wanted::Order("agents".into()), "1");
+    world.add_claiming_pod("web", RequestedTicket::Order("agents".into()), "1");
     world.settle();
 }
 
@@ -32,11 +32,11 @@ fn a_claiming_pod_has_its_sixty_seconds_from_its_release() {
     world.pass(59);
     assert_eq!(
         world.tickets["agents-n1"].phase(),
-        Phase::Claimed,
+        TicketPhase::Claimed,
         "it was claimed 79 s ago, and released 59 s ago"
     );
     world.pass(2);
-    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Reserved, "{:?}", world.done);
+    assert_eq!(world.tickets["agents-n1"].phase(), TicketPhase::Reserved, "{:?}", world.done);
 }
 
 #[test]
@@ -91,7 +91,7 @@ fn a_guardian_beside_its_claimer_goes() {
     world.late_guardian("agents-n1");
     world.settle();
     assert_eq!(world.done, ["delete pods korder-guardian-agents-n1"]);
-    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Claimed);
+    assert_eq!(world.tickets["agents-n1"].phase(), TicketPhase::Claimed);
 }
 
 #[test]
@@ -102,7 +102,11 @@ fn a_claim_that_was_carried_out_ends_whatever_comes_late() {
     world.late_guardian("agents-n1");
     world.remove_pod("web");
     world.settle();
-    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Expired, "its place has another ticket already");
+    assert_eq!(
+        world.tickets["agents-n1"].phase(),
+        TicketPhase::Expired,
+        "its place has another ticket already"
+    );
     assert!(!world.pods.contains_key("korder-guardian-agents-n1"));
 }
 
@@ -118,8 +122,8 @@ fn a_gate_that_is_taken_by_hand_leaves_no_guardian_behind() {
     world.settle();
     assert_eq!(world.pods["web"].node.as_deref(), Some("n1"));
     assert!(world.done.contains(&"delete pods korder-guardian-agents-n1".to_owned()), "{:?}", world.done);
-    let phases: Vec<Phase> = world.tickets.values().map(|ticket| ticket.phase()).collect();
-    assert_eq!(phases, [Phase::Claimed, Phase::Reserved], "and the next one is there");
+    let phases: Vec<TicketPhase> = world.tickets.values().map(|ticket| ticket.phase()).collect();
+    assert_eq!(phases, [TicketPhase::Claimed, TicketPhase::Reserved], "and the next one is there");
 }
 
 #[test]

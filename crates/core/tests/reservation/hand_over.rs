@@ -3,7 +3,7 @@
 use super::world::{World, order_spec, ticket_spec};
 use jiff::SignedDuration;
 use rollcall_core::cluster::Refusal;
-use rollcall_core::reservation::spec::{Phase, Places, Wanted};
+use rollcall_core::reservation::spec::{Places, RequestedTicket, TicketPhase};
 
 /// A full node with `number` tickets, and the same number of pending pods with the same priority.
 fn full_node(number: usize) -> World {
@@ -23,12 +23,12 @@ fn ticket(index: usize) -> String {
 }
 
 /// The name of the pod that claims the ticket of this number.
-fn claimer(index: usize) -> String {
+fn claiming_pod(index: usize) -> String {
     format!("web-{index:02}")
 }
 
 fn claim(world: &mut World, index: usize) {
-    world.claimer(&claimer(index), Wanted::Ticket(ticket(index).into()), "1");
+    world.add_claiming_pod(&claiming_pod(index), RequestedTicket::Ticket(ticket(index).into()), "1");
 }
 
 fn guardian(index: usize) -> String {
@@ -53,9 +53,9 @@ fn place(done: &[String], what: &str) -> usize {
 #[track_caller]
 fn all_have_their_place(world: &World, number: usize) {
     for index in 0..number {
-        let pod = &world.pods[&*claimer(index)];
+        let pod = &world.pods[&*claiming_pod(index)];
         assert_eq!(pod.node.as_deref(), Some("n1"), "{}: {:?}", pod.name, world.done);
-        assert_eq!(world.tickets[&*ticket(index)].phase(), Phase::Claimed);
+        assert_eq!(world.tickets[&*ticket(index)].phase(), TicketPhase::Claimed);
         assert!(!world.pods.contains_key(&*guardian(index)));
     }
     let mut strangers = world.pods.values().filter(|pod| pod.name.starts_with("a-stranger"));
@@ -93,7 +93,7 @@ fn the_next_batch_begins_when_every_pod_is_bound_in_the_order_of_claims_and_othe
     (0..10).for_each(|index| on("n1", &ticket(index)));
     on("n2", "elsewhere");
     world.settle();
-    world.stuck.insert(claimer(0).into());
+    world.stuck.insert(claiming_pod(0).into());
     claim(&mut world, 0);
     world.settle();
     world.take_done();
@@ -104,8 +104,8 @@ fn the_next_batch_begins_when_every_pod_is_bound_in_the_order_of_claims_and_othe
         world.settle();
     }
     assert_eq!(steps(&mut world), Vec::<String>::new(), "the first pod is not bound");
-    assert!((1..10).all(|index| world.tickets[&*ticket(index)].phase() == Phase::Claimed));
-    world.claimer("other", Wanted::Ticket("elsewhere".into()), "1");
+    assert!((1..10).all(|index| world.tickets[&*ticket(index)].phase() == TicketPhase::Claimed));
+    world.add_claiming_pod("other", RequestedTicket::Ticket("elsewhere".into()), "1");
     world.settle();
     assert_eq!(world.pods["other"].node.as_deref(), Some("n2"));
     world.take_done();
@@ -121,7 +121,7 @@ fn the_next_batch_begins_when_every_pod_is_bound_in_the_order_of_claims_and_othe
 #[test]
 fn no_guardian_is_deleted_before_all_nominations_are_answered() {
     let mut world = full_node(3);
-    world.silent.insert(claimer(1).into());
+    world.silent.insert(claiming_pod(1).into());
     (0..3).for_each(|index| claim(&mut world, index));
     world.pass(30);
     assert_eq!(sorted(steps(&mut world)), ["nominate web-00 for n1", "nominate web-02 for n1"]);
@@ -171,17 +171,17 @@ fn a_deletion_that_fails_keeps_no_other_claim_waiting_and_alone_it_is_repeated()
 #[test]
 fn a_pod_that_may_not_be_nominated_keeps_nobody_waiting() {
     let mut world = full_node(2);
-    world.silent.insert(claimer(0).into());
+    world.silent.insert(claiming_pod(0).into());
     (0..2).for_each(|index| claim(&mut world, index));
     world.settle();
     world.give_up(Some(Refusal::new(true, "not permitted", world.now)));
     world.settle();
-    assert_eq!(world.pods[&*claimer(1)].node.as_deref(), Some("n1"));
-    assert!(!world.pods[&*claimer(0)].gates.is_empty());
+    assert_eq!(world.pods[&*claiming_pod(1)].node.as_deref(), Some("n1"));
+    assert!(!world.pods[&*claiming_pod(0)].gates.is_empty());
     world.pass(6);
     world.give_up(Some(Refusal::new(true, "not permitted", world.now)));
     world.settle();
-    assert!(world.pods[&*claimer(0)].gates.is_empty(), "it is released without that protection");
+    assert!(world.pods[&*claiming_pod(0)].gates.is_empty(), "it is released without that protection");
 }
 
 /// Another controller takes over after each write, and again after the same number of writes.
@@ -204,23 +204,23 @@ fn another_controller_takes_over_at_every_step() {
 #[test]
 fn a_rejected_pod_is_nominated_again_three_times_and_then_its_claim_ends() {
     let mut world = full_node(1);
-    world.rejected.insert(claimer(0).into());
+    world.rejected.insert(claiming_pod(0).into());
     claim(&mut world, 0);
     world.settle();
     let done = steps(&mut world);
     let nominated = done.iter().filter(|did| *did == "nominate web-00 for n1").count();
     assert_eq!(nominated, 4, "{done:?}");
     assert!(place(&done, "nominate web-00 for nothing") < place(&done, "guardian korder-guardian-room-00"));
-    assert_eq!(not_bound(&world), [claimer(0)]);
+    assert_eq!(not_bound(&world), [claiming_pod(0)]);
 }
 
 #[test]
 fn a_pod_that_is_rejected_once_takes_its_place_when_it_is_nominated_again() {
     let mut world = full_node(2);
-    world.stuck.extend([claimer(0).into(), claimer(1).into()]);
+    world.stuck.extend([claiming_pod(0).into(), claiming_pod(1).into()]);
     (0..2).for_each(|index| claim(&mut world, index));
     world.settle();
-    world.change_pod(&claimer(0), |pod| {
+    world.change_pod(&claiming_pod(0), |pod| {
         pod.nominated = None;
         pod.trouble = Some(rollcall_core::facts::Trouble { container: None, what: "Unschedulable".into() });
     });
@@ -240,7 +240,7 @@ fn a_pod_that_is_bound_elsewhere_ends_its_claim() {
     world.order("agents", order_spec(Places::Number(1), "1"));
     world.settle();
     world.stuck.insert("web".into());
-    world.claimer("web", Wanted::Order("agents".into()), "1");
+    world.add_claiming_pod("web", RequestedTicket::Order("agents".into()), "1");
     world.settle();
     let here = world.tickets["agents-0"].record.node.clone().expect("a node");
     let there = if &*here == "n1" { "n2" } else { "n1" };
@@ -256,15 +256,15 @@ fn a_pod_that_is_bound_elsewhere_ends_its_claim() {
 #[test]
 fn nothing_is_given_up_while_the_scheduler_says_nothing() {
     let mut world = full_node(2);
-    world.stuck.insert(claimer(0).into());
+    world.stuck.insert(claiming_pod(0).into());
     claim(&mut world, 0);
     world.pass(59);
     claim(&mut world, 1);
     world.settle();
-    assert!(!world.pods[&*claimer(1)].gates.is_empty(), "the first pod is not bound");
+    assert!(!world.pods[&*claiming_pod(1)].gates.is_empty(), "the first pod is not bound");
     world.pass(2);
-    assert_eq!(not_bound(&world), [claimer(0)]);
-    assert_eq!(world.pods[&*claimer(1)].node.as_deref(), Some("n1"), "{:?}", world.done);
+    assert_eq!(not_bound(&world), [claiming_pod(0)]);
+    assert_eq!(world.pods[&*claiming_pod(1)].node.as_deref(), Some("n1"), "{:?}", world.done);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn a_batch_waits_for_a_foreign_pod_that_is_nominated_but_not_forever() {
         world.settle();
         (0..2).for_each(|index| claim(&mut world, index));
         world.settle();
-        assert!((0..2).all(|index| world.tickets[&*ticket(index)].phase() == Phase::Claimed));
+        assert!((0..2).all(|index| world.tickets[&*ticket(index)].phase() == TicketPhase::Claimed));
         world.pass(waits - 1);
         assert_eq!(steps(&mut world), Vec::<String>::new());
         world.pass(1);
@@ -296,13 +296,13 @@ fn a_gate_that_another_client_removes_ends_the_claim_and_harms_no_other() {
     world.silent.insert(guardian(0).into());
     (0..2).for_each(|index| claim(&mut world, index));
     world.settle();
-    world.change_pod(&claimer(0), |pod| pod.gates.clear());
-    world.stuck.insert(claimer(0).into());
+    world.change_pod(&claiming_pod(0), |pod| pod.gates.clear());
+    world.stuck.insert(claiming_pod(0).into());
     world.silent.clear();
     world.give_up(None);
     world.settle();
-    assert_eq!(not_bound(&world), [claimer(0)]);
-    assert_eq!(world.tickets[&*ticket(0)].phase(), Phase::Reserved);
-    assert!(world.pods.contains_key(&*guardian(0)) && world.pods[&*claimer(0)].nominated.is_none());
-    assert_eq!(world.pods[&*claimer(1)].node.as_deref(), Some("n1"), "{:?}", world.done);
+    assert_eq!(not_bound(&world), [claiming_pod(0)]);
+    assert_eq!(world.tickets[&*ticket(0)].phase(), TicketPhase::Reserved);
+    assert!(world.pods.contains_key(&*guardian(0)) && world.pods[&*claiming_pod(0)].nominated.is_none());
+    assert_eq!(world.pods[&*claiming_pod(1)].node.as_deref(), Some("n1"), "{:?}", world.done);
 }

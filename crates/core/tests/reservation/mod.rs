@@ -8,15 +8,15 @@ mod time;
 mod world;
 
 use self::world::{World, node, order_spec, ticket_spec};
-use rollcall_core::reservation::spec::{Phase, Places, Refresh, Wanted};
+use rollcall_core::reservation::spec::{Places, Refresh, RequestedTicket, TicketPhase};
 use std::sync::Arc;
 
 fn agents(world: &mut World) -> rollcall_core::Uid {
     world.order("agents", order_spec(Places::EachNode, "1"))
 }
 
-fn wants(order: &str) -> Wanted {
-    Wanted::Order(order.into())
+fn wants(order: &str) -> RequestedTicket {
+    RequestedTicket::Order(order.into())
 }
 
 #[test]
@@ -83,10 +83,10 @@ fn an_order_that_lacks_nothing_but_capacity_has_settled() {
 }
 
 fn tolerates_not_ready() -> rollcall_core::reservation::spec::OrderSpec {
-    use rollcall_core::node::{Effect, Toleration};
+    use rollcall_core::node::{TaintEffect, Toleration};
     let mut spec = order_spec(Places::EachNode, "1");
     let mut template = (*spec.template.spec).clone();
-    let (key, effect) = ("node.kubernetes.io/not-ready".into(), Some(Effect::NoExecute));
+    let (key, effect) = ("node.kubernetes.io/not-ready".into(), Some(TaintEffect::NoExecute));
     template.placement.tolerations = vec![Toleration { key, value: None, effect, seconds: Some(60) }];
     spec.template.spec = Arc::new(template);
     spec
@@ -147,7 +147,7 @@ fn a_room_is_handed_over_in_steps_that_nobody_gets_between() {
     }
     world.settle();
     world.take_done();
-    world.claimer("web", wants("agents"), "500m");
+    world.add_claiming_pod("web", wants("agents"), "500m");
     world.settle();
     assert_eq!(
         world.take_done()[..5],
@@ -167,7 +167,7 @@ fn a_room_is_handed_over_in_steps_that_nobody_gets_between() {
     );
     // The ticket beside it has no capacity, and does not preempt other pods.
     let beside = world.tickets.values().find(|ticket| ticket.claim().is_none()).expect("beside");
-    assert_eq!((beside.phase(), &*beside.record.reason), (Phase::Pending, "NoRoom"));
+    assert_eq!((beside.phase(), &*beside.record.reason), (TicketPhase::Pending, "NoRoom"));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn a_claim_ends_with_its_pod_and_the_claimer_is_never_touched() {
     let mut world = World::new(&["n1"], "4");
     agents(&mut world);
     world.settle();
-    world.claimer("web", wants("agents"), "1");
+    world.add_claiming_pod("web", wants("agents"), "1");
     world.settle();
     let mut cordoned = node("n1");
     cordoned.unschedulable = true;
@@ -196,14 +196,14 @@ fn a_claimer_that_cannot_run_there_gives_the_room_back() {
     agents(&mut world);
     world.settle();
     world.stuck.insert("web".into());
-    world.claimer("web", wants("agents"), "1");
+    world.add_claiming_pod("web", wants("agents"), "1");
     world.settle();
-    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Claimed);
+    assert_eq!(world.tickets["agents-n1"].phase(), TicketPhase::Claimed);
     world.take_done();
     world.pass(61);
     assert!(world.events.iter().any(|event| event.reason == "NotBound"));
     assert!(world.done.contains(&"nominate web for nothing".to_owned()), "{:?}", world.done);
-    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Reserved, "{:?}", world.done);
+    assert_eq!(world.tickets["agents-n1"].phase(), TicketPhase::Reserved, "{:?}", world.done);
     assert!(world.pods["web"].gates.is_empty());
 }
 
@@ -220,11 +220,11 @@ fn whoever_gets_no_ticket_runs_without_one_and_is_told_why() {
             "a ticket of Order agents is too small: the pod requests 2 cpu, the ticket reserves 1 cpu",
         ),
         ("lost", wants("others"), "1", "Order others not found"),
-        ("stray", Wanted::Any, "1", "no Order selects the pod, and the pod requests no ticket"),
-        ("named", Wanted::Ticket("nope".into()), "1", "ticket nope not found"),
+        ("stray", RequestedTicket::Any, "1", "no Order selects the pod, and the pod requests no ticket"),
+        ("named", RequestedTicket::Ticket("nope".into()), "1", "ticket nope not found"),
     ];
     for (name, wanted, cpu, why) in cases {
-        world.claimer(name, wanted, cpu);
+        world.add_claiming_pod(name, wanted, cpu);
         world.settle();
         let event = world.events.pop().expect("an event");
         assert_eq!((&*event.about.name, event.reason), (name, "NoTicket"));
@@ -236,10 +236,10 @@ fn whoever_gets_no_ticket_runs_without_one_and_is_told_why() {
     world.class("high", 1000);
     world.ticket_by_hand("vip", spec);
     world.settle();
-    world.claimer("low", Wanted::Ticket("vip".into()), "1");
+    world.add_claiming_pod("low", RequestedTicket::Ticket("vip".into()), "1");
     world.settle();
     assert_eq!(world.events.last().map(|event| event.reason), Some("PriorityBelowTicket"));
-    assert_eq!(world.tickets["vip"].phase(), Phase::Reserved);
+    assert_eq!(world.tickets["vip"].phase(), TicketPhase::Reserved);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn a_ticket_that_is_about_to_be_reserved_is_waited_for_but_not_for_ever() {
     world.settle();
     agents(&mut world);
     world.settle();
-    world.claimer("web", wants("agents"), "1");
+    world.add_claiming_pod("web", wants("agents"), "1");
     world.pass(4);
     assert_eq!(world.pods["web"].gates.len(), 1);
     world.pass(2);
@@ -261,13 +261,13 @@ fn a_ticket_that_is_about_to_be_reserved_is_waited_for_but_not_for_ever() {
 fn foreign_gates_come_first() {
     let mut world = World::new(&["n1"], "4");
     agents(&mut world);
-    world.claimer("web", wants("agents"), "1");
+    world.add_claiming_pod("web", wants("agents"), "1");
     world.change_pod("web", |pod| pod.gates.push("kueue.x-k8s.io/admission".into()));
     world.pass(60);
-    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Reserved);
+    assert_eq!(world.tickets["agents-n1"].phase(), TicketPhase::Reserved);
     world.change_pod("web", |pod| drop(pod.gates.pop()));
     world.settle();
-    assert_eq!(world.tickets["agents-n1"].phase(), Phase::Claimed);
+    assert_eq!(world.tickets["agents-n1"].phase(), TicketPhase::Claimed);
 }
 
 #[test]
@@ -319,7 +319,7 @@ fn an_unknown_class_is_named_and_waited_for() {
     assert_eq!(&*world.tickets["vip"].record.reason, "UnknownPriorityClass");
     world.class("critical", 2_000_000_000);
     world.settle();
-    assert_eq!(world.tickets["vip"].phase(), Phase::Reserved);
+    assert_eq!(world.tickets["vip"].phase(), TicketPhase::Reserved);
     assert!(world.done.contains(&"class korder-guardian-1000000000".to_owned()), "no class of ours has more");
 }
 
@@ -361,7 +361,7 @@ fn what_never_is_refreshed_is_not_reserved_again() {
     world.order("agents", spec);
     world.settle();
     assert_eq!(world.tickets["agents-n1"].record.expires, None, "a permanent buffer");
-    world.claimer("web", wants("agents"), "1");
+    world.add_claiming_pod("web", wants("agents"), "1");
     world.settle();
     assert_eq!(world.phases(), ["agents-n1 Claimed"]);
     world.remove_pod("web");

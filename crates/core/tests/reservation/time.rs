@@ -2,7 +2,7 @@
 
 use super::world::{World, node, order_spec};
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use rollcall_core::reservation::spec::{OrderSpec, Places, Refresh, Strategy, Wanted};
+use rollcall_core::reservation::spec::{OrderSpec, Places, Refresh, RequestedTicket, Strategy};
 use rollcall_core::reservation::timetable::{OrderTimes, Timetable, Window};
 use rollcall_core::schedule::Schedule;
 use std::sync::Arc;
@@ -199,7 +199,7 @@ fn an_order_says_when_its_window_has_closed() {
     let mut world = World::new(&["n1"], "4");
     let order = world.order("agents", lasting(2, Strategy::OneTime, Refresh::Never));
     world.settle();
-    world.claimer("agent", Wanted::Order("agents".into()), "1");
+    world.add_claiming_pod("agent", RequestedTicket::Order("agents".into()), "1");
     world.pass(3600);
     assert_eq!(world.phases(), ["agents-n1 Claimed"]);
     world.pass(3600);

@@ -4,7 +4,7 @@
 use jiff::SignedDuration;
 use rollcall_core::{
     Timestamp, Uid,
-    cluster::{Effect as Sent, Refusal, Target},
+    cluster::{Refusal, Target, WriteEffect as Sent},
     decision::{Action, Delete, Event, New, NewGuardian, NewTicket, Nominate, Report},
     dispatch::{check, decide, keep},
     facts::{OwnerKind, OwnerRef, Pod, PodPhase, Trouble},
@@ -15,8 +15,8 @@ use rollcall_core::{
     node::{Node, Placement, Taint},
     quantity::Quantity,
     reservation::spec::{
-        Order, OrderSpec, Places, PriorityClass, Record, Refresh, Request, Strategy, Template, Ticket,
-        TicketSpec, Wanted,
+        Order, OrderSpec, Places, PriorityClass, Refresh, Request, RequestedTicket, Strategy, Template,
+        Ticket, TicketRecord, TicketSpec,
     },
     reservation::{
         Facts,
@@ -244,7 +244,7 @@ impl World {
             tick: None,
             node: None,
             spec: Ok(Arc::new(spec)),
-            record: Record::default(),
+            record: TicketRecord::default(),
         };
         self.tickets.insert(name.into(), ticket.clone());
         self.index.apply(Object::Ticket(Box::new(ticket)));
@@ -286,7 +286,7 @@ impl World {
     }
 
     /// Creates a pod that requests a ticket.
-    pub fn claimer(&mut self, name: &str, wanted: Wanted, cpu: &str) -> Uid {
+    pub fn add_claiming_pod(&mut self, name: &str, wanted: RequestedTicket, cpu: &str) -> Uid {
         let mut pod = self.pod_of(name);
         pod.gates = vec![gates::TICKET.into()];
         let (resources, placement) = (room(cpu), Placement::default());
@@ -537,7 +537,7 @@ impl World {
             tick: new.tick,
             node: new.node.clone(),
             spec: Ok(new.template.spec.clone()),
-            record: Record::default(),
+            record: TicketRecord::default(),
         };
         self.tickets.insert(ticket.name.clone(), ticket.clone());
         self.index.apply_answer(Object::Ticket(Box::new(ticket)));

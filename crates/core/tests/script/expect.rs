@@ -1,6 +1,6 @@
 //! The expected results of a step.
 
-use super::Step;
+use super::ScriptStep;
 use crate::support::{
     build,
     world::{World, status_of},
@@ -38,15 +38,15 @@ pub struct Seen {
     summary: Option<String>,
 }
 
-pub fn check(step: &Step, world: &mut World) -> Result<(), String> {
+pub fn check(step: &ScriptStep, world: &mut World) -> Result<(), String> {
     let done = world.take_done();
     let released: Vec<String> = done.released.iter().map(|released| released.name.to_string()).collect();
-    same("released", &step.released, &released)?;
+    expect_equal("released", &step.released, &released)?;
     if let Some(notes) = &step.notes {
-        same("notes", notes, &done.notes)?;
+        expect_equal("notes", notes, &done.notes)?;
     }
     if let Some(urgent) = step.urgent {
-        same("urgent", &urgent, &done.urgent)?;
+        expect_equal("urgent", &urgent, &done.urgent)?;
     }
     for (name, seen) in &step.see {
         let uid = uid_of(world, name).ok_or(format!("no sequence {name}"))?;
@@ -57,7 +57,7 @@ pub fn check(step: &Step, world: &mut World) -> Result<(), String> {
     }
     for (subject, expected) in &step.explain {
         let line = explained(world, subject)?;
-        same(subject, &expected.trim_end().to_owned(), &drawn(&line, 0).trim_end().to_owned())?;
+        expect_equal(subject, &expected.trim_end().to_owned(), &drawn(&line, 0).trim_end().to_owned())?;
     }
     Ok(())
 }
@@ -68,7 +68,11 @@ fn sees(seen: &Seen, decision: &Decision, events: &[String]) -> Result<(), Strin
     equal("phase", phase, &status.phase.as_str().to_owned())?;
     if let Some(groups) = groups {
         let counted = groups.iter().any(|group| group.contains('/'));
-        same("groups", groups, &status.groups.iter().map(|group| drawn_group(group, counted)).collect())?;
+        expect_equal(
+            "groups",
+            groups,
+            &status.groups.iter().map(|group| drawn_group(group, counted)).collect(),
+        )?;
     }
     let blockers = status.blocked_by.iter().map(|entry| &entry.blocker.reason);
     let blockers = blockers.map(|reason| match reason.pod() {
@@ -85,7 +89,7 @@ fn sees(seen: &Seen, decision: &Decision, events: &[String]) -> Result<(), Strin
                 false => format!("{kind}/{}", condition.reason),
             }
         };
-        same("conditions", conditions, &holding.map(drawn).collect())?;
+        expect_equal("conditions", conditions, &holding.map(drawn).collect())?;
     }
     equal("events", announced, &events.to_vec())?;
     let wakes = decision.wake_at.map(|at| (at.as_second() - build::start().as_second()).to_string());
@@ -156,10 +160,10 @@ fn uid_of(world: &World, name: &str) -> Option<Uid> {
 }
 
 fn equal<T: PartialEq + std::fmt::Debug>(what: &str, expected: &Option<T>, found: &T) -> Result<(), String> {
-    expected.as_ref().map_or(Ok(()), |expected| same(what, expected, found))
+    expected.as_ref().map_or(Ok(()), |expected| expect_equal(what, expected, found))
 }
 
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, expected: &T, found: &T) -> Result<(), String> {
+fn expect_equal<T: PartialEq + std::fmt::Debug>(what: &str, expected: &T, found: &T) -> Result<(), String> {
     match expected == found {
         true => Ok(()),
         false => Err(format!("    {what}\n      expected {expected:#?}\n      found    {found:#?}")),

@@ -10,7 +10,7 @@ use rollcall_core::{
     sequence::{
         Sequence, Spec,
         spec::{
-            DeletionPolicy, Enforcement, Group, Invalid, Members, MinReady, OnTimeout, Scope, Until,
+            DeletionPolicy, Enforcement, Group, InvalidField, Members, MinReady, OnTimeout, Scope, Until,
             WorkloadRef,
         },
     },
@@ -81,7 +81,7 @@ impl Given {
         let mut sequence = build::sequence(&self.home, name, self.spec()?);
         if let Some(invalid) = &self.invalid {
             let (field, problem) = invalid.split_once(": ").ok_or("invalid: needs `field: problem`")?;
-            sequence.spec = Err(Invalid { field: field.into(), problem: problem.into() });
+            sequence.spec = Err(InvalidField { field: field.into(), problem: problem.into() });
         }
         if let Some(known) = world.truth.sequences.get(&sequence.uid) {
             let Sequence { generation, recorded, begin_again, .. } = known.clone();

@@ -16,12 +16,12 @@ pub struct Case {
     pub about: String,
     #[serde(default)]
     pub sequences: BTreeMap<String, Given>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
-pub struct Step {
+pub struct ScriptStep {
     /// The commands: see `command.rs`.
     #[serde(default, rename = "do")]
     pub commands: Vec<String>,
@@ -55,7 +55,7 @@ pub fn run(case: Case) -> Result<(), String> {
     Ok(())
 }
 
-fn take(step: &Step, world: &mut World) -> Result<(), String> {
+fn take(step: &ScriptStep, world: &mut World) -> Result<(), String> {
     for command in &step.commands {
         command::run(command, world).map_err(|problem| format!("{command}: {problem}"))?;
     }

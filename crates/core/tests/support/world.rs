@@ -12,7 +12,7 @@ use rollcall_core::{
     index::{Answer, Index, Listed, Object},
     key::{Feature, Key},
     kind::Kind,
-    node::{Drivers, Effect, Node, Taint},
+    node::{Drivers, Node, Taint, TaintEffect},
     sequence::index::{Mode, Note},
     sequence::{Sequence, Settings, Status, spec::Recorded},
 };
@@ -408,7 +408,7 @@ impl World {
             node.taints.extend(marks.taints.add.iter().map(|key| Taint {
                 key: key.clone(),
                 value: sequence.to_string().into(),
-                effect: Effect::NoSchedule,
+                effect: TaintEffect::NoSchedule,
             }));
         }
         node.version = self.next_version();
@@ -464,7 +464,10 @@ pub fn deliver(index: &mut Index, change: Change) {
 pub fn release_sent(index: &mut Index, pod: Uid, gate: &str) {
     let Some(known) = index.cluster.pod(pod) else { return };
     let target = Target::of_pod(known);
-    index.pod_write_sent(&target, cluster::Effect { drops_gate: Some(gate.into()), ..Default::default() });
+    index.pod_write_sent(
+        &target,
+        cluster::WriteEffect { drops_gate: Some(gate.into()), ..Default::default() },
+    );
 }
 
 /// Lists every kind, as a controller does at its start or after its watches broke.

@@ -31,13 +31,13 @@ pub fn run(options: &Volume) -> io::Result<Outcome> {
             Ok(done) => {
                 talk.forget(Topic::Trouble);
                 if let Some(done) = done {
-                    talk.say(Topic::State, done, now);
+                    talk.report(Topic::State, done, now);
                 }
             }
             Err(trouble) => talk.repeat(Topic::Trouble, trouble, now),
         }
         if let Some(remark) = manager.remark.take() {
-            talk.say(Topic::Remark, remark, now);
+            talk.report(Topic::Remark, remark, now);
         }
         talk.catch_up(now);
         match events.next(now + options.interval) {
@@ -46,7 +46,7 @@ pub fn run(options: &Volume) -> io::Result<Outcome> {
                 talk.line(&format!("terminated by signal {signal}: {end}"));
                 return Ok(Outcome::Ended(signal));
             }
-            Some(Event::Mounts | Event::Looked | Event::Gone | Event::Command(_)) | None => {}
+            Some(Event::Mounts | Event::ReadNodes | Event::Gone | Event::Command(_)) | None => {}
         }
     }
 }

@@ -22,7 +22,7 @@ use rollcall_api::sequence::SequenceObject;
 use rollcall_api::watch::{PodObject, owner_kind};
 use rollcall_core::Uid;
 use rollcall_core::facts::OwnerKind;
-use rollcall_core::roster::{Claimant, NewPod, PodOwner};
+use rollcall_core::roster::{NewPod, PodOwner, SelectingSequence};
 use rollcall_core::sequence::keys;
 use rollcall_core::sequence::spec::{Group, Members, NodeReady, Scope};
 use serde::Deserialize;
@@ -59,7 +59,7 @@ pub struct Agents {
 }
 
 impl Actor for Agents {
-    fn heard(&mut self, change: &Change, _: &Cluster) {
+    fn on_change(&mut self, change: &Change, _: &Cluster) {
         let key = &change.key;
         match key.kind {
             Kind::Node if change.deleted => {
@@ -84,7 +84,7 @@ impl Actor for Agents {
 
 impl Agents {
     fn heard_of_pod(&mut self, change: &Change) {
-        self.pods.heard(change);
+        self.pods.on_change(change);
         let Some(node) = change.object["spec"]["nodeName"].as_str() else { return };
         let news = match self.ready.contains_key(&change.key) {
             true => change.deleted || is_over(&change.object),
@@ -232,9 +232,9 @@ fn asked_of(cluster: &Cluster, pod: &Value) -> Vec<Shown> {
     let asked = sequences.filter_map(|(_, sequence)| {
         let sequence = SequenceObject::deserialize(&sequence.value).ok()?.facts();
         let spec = sequence.spec.as_ref().ok().filter(|spec| spec.scope == Scope::Node)?;
-        let claimant = Claimant::of(&sequence, false, keys::PREFIX)?;
+        let selecting = SelectingSequence::from_sequence(&sequence, false, keys::PREFIX)?;
         let new = NewPod { name: &facts.name, labels: &facts.labels, owner };
-        let own = claimant.group_of(new).filter(|_| spec.pod_namespace == facts.namespace);
+        let own = selecting.group_of(new).filter(|_| spec.pod_namespace == facts.namespace);
         let brings = |(position, group): &(usize, &Group)| match (&group.members, &group.node_ready) {
             (Members::None, Some(wanted)) => is_daemon && may_show(pod, wanted),
             _ => own == Some(*position),

@@ -10,7 +10,7 @@ pub struct Bound(BTreeMap<Arc<str>, BTreeSet<Key>>);
 
 impl Bound {
     /// Records a change. Returns the node if the change bound a pod to it.
-    pub fn heard<'a>(&mut self, change: &'a Change) -> Option<&'a str> {
+    pub fn on_change<'a>(&mut self, change: &'a Change) -> Option<&'a str> {
         if change.key.kind != Kind::Pod {
             return None;
         }

@@ -28,7 +28,7 @@ pub struct CronJobs {
 }
 
 impl Actor for CronJobs {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         match change.key.kind {
             Kind::CronJob if change.deleted => self.agenda.forget(&change.key),
             Kind::CronJob => self.agenda.add(change.key.clone()),

@@ -22,7 +22,7 @@ pub struct Disruptions {
 }
 
 impl Actor for Disruptions {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         match change.key.kind {
             Kind::PodDisruptionBudget if change.deleted => self.agenda.forget(&change.key),
             Kind::PodDisruptionBudget => self.agenda.add(change.key.clone()),

@@ -20,7 +20,7 @@ pub struct Evictions {
 }
 
 impl Actor for Evictions {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         match change.key.kind {
             Kind::Node if !change.deleted => {
                 let before = change.before.as_ref().map(|old| &old["spec"]["taints"]);
@@ -29,12 +29,12 @@ impl Actor for Evictions {
                 }
             }
             Kind::Pod if change.deleted => {
-                self.pods.heard(change);
+                self.pods.on_change(change);
                 self.agenda.forget(&change.key);
                 self.bearing.remove(&change.key);
             }
             Kind::Pod => {
-                let bound = self.pods.heard(change).is_some();
+                let bound = self.pods.on_change(change).is_some();
                 let asked_again = || {
                     let differs =
                         |old: &Value| old["spec"]["tolerations"] != change.object["spec"]["tolerations"];

@@ -15,7 +15,7 @@ pub struct Garbage {
 }
 
 impl Actor for Garbage {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         let references = change.object["metadata"]["ownerReferences"].as_array();
         if change.deleted {
             self.agenda.forget(&change.key);

@@ -1,10 +1,9 @@
 //! The actors of the cluster: scheduler, kubelets and workload controllers. Each has its own file and the semantics of the
 //! real component.
 //!
-//! An actor receives every commit ([`Actor::heard`]), records the objects that it must process, and processes them in its
-//! turn ([`Actor::act`]) with the functions that also serve requests. It keeps only the state that the real component keeps
-//! in memory.
-//! real one keeps in memory.
+//! An actor receives every commit ([`Actor::on_change`]), records the objects that it must process, and processes them in
+//! its turn ([`Actor::act`]) with the functions that also serve requests. It keeps only the state that the real component
+//! keeps in memory.
 
 use crate::cluster::Cluster;
 use crate::store::{Change, Key};
@@ -33,7 +32,7 @@ pub mod volume_claims;
 
 pub trait Actor: Send {
     /// Receives a commit of any author.
-    fn heard(&mut self, change: &Change, cluster: &Cluster);
+    fn on_change(&mut self, change: &Change, cluster: &Cluster);
 
     /// Does all work that is due. Returns when it must be called again even without further commits.
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp>;

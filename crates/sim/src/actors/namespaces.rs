@@ -13,7 +13,7 @@ pub struct Namespaces {
 }
 
 impl Actor for Namespaces {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         let namespace = match change.key.kind {
             Kind::Namespace => change.key.clone(),
             _ if change.deleted => Key::new(Kind::Namespace, "", &change.key.namespace),

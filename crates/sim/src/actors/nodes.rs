@@ -44,7 +44,7 @@ pub struct Nodes {
 }
 
 impl Actor for Nodes {
-    fn heard(&mut self, change: &Change, _: &Cluster) {
+    fn on_change(&mut self, change: &Change, _: &Cluster) {
         match change.key.kind {
             Kind::Node if change.deleted => {
                 self.agenda.forget(&change.key);
@@ -52,7 +52,7 @@ impl Actor for Nodes {
                 self.told.remove(&change.key.name);
             }
             Kind::Node => self.agenda.add(change.key.clone()),
-            Kind::Pod => _ = self.pods.heard(change),
+            Kind::Pod => _ = self.pods.on_change(change),
             _ => {}
         }
     }

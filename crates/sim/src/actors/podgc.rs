@@ -19,10 +19,10 @@ pub struct PodGc {
 }
 
 impl Actor for PodGc {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         let node = match change.key.kind {
             Kind::Node if change.deleted => &*change.key.name,
-            _ => match self.pods.heard(change) {
+            _ => match self.pods.on_change(change) {
                 Some(node) => node,
                 None => return,
             },

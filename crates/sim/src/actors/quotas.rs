@@ -14,7 +14,7 @@ pub struct Quotas {
 }
 
 impl Actor for Quotas {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         match change.key.kind {
             Kind::ResourceQuota if change.deleted => self.agenda.forget(&change.key),
             Kind::ResourceQuota => {

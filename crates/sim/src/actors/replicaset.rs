@@ -26,13 +26,13 @@ pub struct ReplicaSets {
 
 impl Default for ReplicaSets {
     fn default() -> ReplicaSets {
-        ReplicaSets { family: Family::of(Kind::ReplicaSet, Kind::Pod) }
+        ReplicaSets { family: Family::new(Kind::ReplicaSet, Kind::Pod) }
     }
 }
 
 impl Actor for ReplicaSets {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
-        self.family.heard(change, cluster);
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
+        self.family.on_change(change, cluster);
     }
 
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
@@ -45,13 +45,13 @@ impl Actor for ReplicaSets {
     }
 }
 
-type Pod = (Key, Arc<Stored>);
+type StoredPod = (Key, Arc<Stored>);
 
 impl ReplicaSets {
     fn reconcile(&mut self, cluster: &mut Cluster, key: &Key, set: &Stored) {
         let all = self.family.claim(cluster, key, set, |_| true);
         let terminating = all.iter().filter(|(_, pod)| pod.is_terminating() && !pods::is_over(pod)).count();
-        let active: Vec<Pod> = all.into_iter().filter(|(_, pod)| pods::is_active(pod)).collect();
+        let active: Vec<StoredPod> = all.into_iter().filter(|(_, pod)| pods::is_active(pod)).collect();
         let outcome = match set.is_terminating() {
             true => Ok(()),
             false => manage(cluster, key, set, &active),
@@ -76,7 +76,7 @@ fn wanted(set: &Value) -> usize {
 }
 
 /// Creates missing pods, deletes surplus pods.
-fn manage(cluster: &mut Cluster, key: &Key, set: &Stored, active: &[Pod]) -> Result<(), Refusal> {
+fn manage(cluster: &mut Cluster, key: &Key, set: &Stored, active: &[StoredPod]) -> Result<(), Refusal> {
     let wanted = wanted(set);
     if active.len() < wanted {
         let mut pod = template::pod(&set["spec"]["template"], key, set);
@@ -94,7 +94,7 @@ fn manage(cluster: &mut Cluster, key: &Key, set: &Stored, active: &[Pod]) -> Res
 }
 
 /// The pods in their order of deletion.
-fn first_to_go(cluster: &Cluster, set: &Stored, active: &[Pod]) -> Vec<Pod> {
+fn first_to_go(cluster: &Cluster, set: &Stored, active: &[StoredPod]) -> Vec<StoredPod> {
     let neighbours = active_on_nodes(cluster, set);
     let now = cluster.now();
     let mut pods = active.to_vec();
@@ -145,7 +145,7 @@ fn age_rank(since: Option<Timestamp>, now: Timestamp) -> i32 {
 
 fn status(
     set: &Stored,
-    active: &[Pod],
+    active: &[StoredPod],
     terminating: usize,
     refusal: Option<&Refusal>,
     now: Timestamp,

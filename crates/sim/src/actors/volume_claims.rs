@@ -19,7 +19,7 @@ pub struct VolumeClaims {
 }
 
 impl Actor for VolumeClaims {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         match change.key.kind {
             Kind::PersistentVolumeClaim if change.deleted => self.agenda.forget(&change.key),
             Kind::PersistentVolumeClaim => self.agenda.add(change.key.clone()),

@@ -9,12 +9,12 @@
 
 use anyhow::{Context, Result, bail};
 use rollcall_sim::chaos::batch::{Calm, batch, cores};
-use rollcall_sim::chaos::plan::Plan;
+use rollcall_sim::chaos::plan::FaultPlan;
 use rollcall_sim::chaos::run::run_logged;
 use std::path::Path;
 
 /// Number of runs between two progress messages.
-const SOMETIMES: u64 = 1000;
+const RUNS_PER_MESSAGE: u64 = 1000;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -25,13 +25,13 @@ fn main() -> Result<()> {
     };
     let (runs, seed) = (number(0, 1000)?, number(1, 1)?);
     match given(2) {
-        Some(faults) => one(&Plan::given(seed, faults).map_err(anyhow::Error::msg)?),
+        Some(faults) => run_one(&FaultPlan::given(seed, faults).map_err(anyhow::Error::msg)?),
         None => many(runs, seed, given(3).map(Path::new)),
     }
 }
 
 /// Runs one plan and prints all details.
-fn one(plan: &Plan) -> Result<()> {
+fn run_one(plan: &FaultPlan) -> Result<()> {
     let (outcome, log) = run_logged(plan);
     for line in log.iter().chain(&outcome.end_state) {
         eprintln!("{line}");
@@ -55,8 +55,8 @@ fn one(plan: &Plan) -> Result<()> {
 fn many(runs: u64, seed: u64, hashes: Option<&Path>) -> Result<()> {
     let begun = std::time::Instant::now();
     let seeds = seed..seed.saturating_add(runs);
-    let report = batch(seeds, cores(), Plan::random, |done| {
-        if done % SOMETIMES == 0 {
+    let report = batch(seeds, cores(), FaultPlan::random, |done| {
+        if done % RUNS_PER_MESSAGE == 0 {
             eprintln!("{done} of {runs}, {:.0} s", begun.elapsed().as_secs_f64());
         }
     });

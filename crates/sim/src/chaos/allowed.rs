@@ -57,7 +57,7 @@ pub static LAUNCH: Feature = Feature {
     writes: &[(Kind::Pod, Where::Pods), (Kind::ConfigMap, Where::Pods), (Kind::Event, Where::Pods)],
 };
 
-/// `reservation_order` checks further rules.
+/// `hand_over_order` checks further rules.
 pub static RESERVATIONS: Feature = Feature {
     gate: names::TICKET_GATE,
     annotations: &[known::TICKET_CLAIMED, known::TICKET_NODE],

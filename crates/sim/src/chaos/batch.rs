@@ -2,7 +2,7 @@
 
 use super::fault::{Counts, Fault};
 use super::history::Violation;
-use super::plan::Plan;
+use super::plan::FaultPlan;
 use super::run::{RunOutcome, run};
 use super::verdict::compare;
 use super::world;
@@ -20,16 +20,16 @@ pub struct Calm(Vec<RunOutcome>);
 
 impl Calm {
     pub fn new() -> Calm {
-        Calm(world::seeds().map(|seed| run(&Plan::calm(seed))).collect())
+        Calm(world::seeds().map(|seed| run(&FaultPlan::calm(seed))).collect())
     }
 
-    pub fn of(&self, plan: &Plan) -> &RunOutcome {
+    pub fn outcome_of(&self, plan: &FaultPlan) -> &RunOutcome {
         &self.0[world::index_of(plan.seed)]
     }
 
     /// The violations of a run, compared with the calm run of its world.
-    pub fn broken(&self, plan: &Plan, outcome: &RunOutcome) -> Vec<Violation> {
-        compare(plan, outcome, self.of(plan))
+    pub fn broken(&self, plan: &FaultPlan, outcome: &RunOutcome) -> Vec<Violation> {
+        compare(plan, outcome, self.outcome_of(plan))
     }
 
     /// The violations in the calm runs themselves.
@@ -51,7 +51,7 @@ pub struct BatchReport {
     pub broken: u64,
     pub counts: Counts,
     /// The broken runs with the lowest numbers.
-    pub failures: Vec<(u64, Plan, Vec<Violation>)>,
+    pub failures: Vec<(u64, FaultPlan, Vec<Violation>)>,
     /// The hash of each run's history, by number of the run.
     pub hashes: BTreeMap<u64, u64>,
 }
@@ -62,7 +62,7 @@ impl BatchReport {
         Fault::ALL.iter().copied().filter(|fault| !self.counts.contains_key(fault)).collect()
     }
 
-    fn add(&mut self, number: u64, plan: Plan, outcome: &RunOutcome, violations: Vec<Violation>) {
+    fn add(&mut self, number: u64, plan: FaultPlan, outcome: &RunOutcome, violations: Vec<Violation>) {
         self.runs += 1;
         self.hashes.insert(number, outcome.hash);
         for (fault, struck) in &outcome.counts {
@@ -96,7 +96,7 @@ impl fmt::Display for BatchReport {
 pub fn batch(
     numbers: std::ops::Range<u64>,
     threads: usize,
-    plan_of: impl Fn(u64) -> Plan + Sync,
+    plan_of: impl Fn(u64) -> FaultPlan + Sync,
     done: impl Fn(u64) + Sync,
 ) -> BatchReport {
     let calm = Calm::new();

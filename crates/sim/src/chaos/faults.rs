@@ -16,7 +16,7 @@ pub enum Outage {
 }
 
 #[derive(Default)]
-struct State {
+struct FaultsState {
     planned: Vec<Planned>,
     counts: Counts,
     writes: u64,
@@ -38,7 +38,7 @@ struct State {
 /// The faults of a run, shared by all of its clients.
 #[derive(Clone)]
 pub struct Faults {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<FaultsState>>,
     /// Notified when all connections break.
     broken: watch::Sender<()>,
     pub small_pages: bool,
@@ -50,11 +50,11 @@ impl Faults {
         let has = |fault: Fault| planned.iter().any(|plan| plan.fault == fault);
         let small_pages = has(Fault::ExpiredToken);
         let breaks_connections = has(Fault::ServerRestart) || has(Fault::Unseen);
-        let state = Arc::new(Mutex::new(State { planned, ..State::default() }));
+        let state = Arc::new(Mutex::new(FaultsState { planned, ..FaultsState::default() }));
         Faults { state, broken: watch::Sender::new(()), small_pages, breaks_connections }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

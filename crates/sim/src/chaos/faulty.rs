@@ -52,12 +52,12 @@ impl Faulty {
     }
 }
 
-type Answer = Result<Response<AnswerBody>, Broken>;
+type FaultyAnswer = Result<Response<AnswerBody>, Broken>;
 
 impl Service<Request<Body>> for Faulty {
     type Response = Response<AnswerBody>;
     type Error = Broken;
-    type Future = BoxFuture<'static, Answer>;
+    type Future = BoxFuture<'static, FaultyAnswer>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Broken>> {
         Poll::Ready(Ok(()))
@@ -91,7 +91,7 @@ impl Service<Request<Body>> for Faulty {
 
 impl Faulty {
     /// The answer to a request during an outage.
-    fn outage_answer(&self, request: &Request<Body>) -> Option<Answer> {
+    fn outage_answer(&self, request: &Request<Body>) -> Option<FaultyAnswer> {
         let path = request.uri().path();
         if self.faults.is_out(Outage::Server) {
             return Some(Err("connection refused".into()));
@@ -106,7 +106,7 @@ impl Faulty {
         None
     }
 
-    async fn write(&mut self, request: Request<Body>) -> Answer {
+    async fn write(&mut self, request: Request<Body>) -> FaultyAnswer {
         if self.faults.requests() > STORM {
             return std::future::pending().await;
         }
@@ -183,7 +183,7 @@ impl Faulty {
     }
 
     /// Lets the server carry out a request that was sent at the given moment.
-    async fn carry_out(&mut self, request: Request<Body>, sent: u64) -> Answer {
+    async fn carry_out(&mut self, request: Request<Body>, sent: u64) -> FaultyAnswer {
         self.seen.carry_out(sent);
         let made = request.method() == Method::POST && is_tracked(request.uri().path());
         let answer = self.server.call(request).await?;
@@ -197,7 +197,7 @@ impl Faulty {
         Ok(Response::from_parts(parts, whole(object)))
     }
 
-    async fn list(&mut self, mut request: Request<Body>) -> Answer {
+    async fn list(&mut self, mut request: Request<Body>) -> FaultyAnswer {
         if self.faults.small_pages {
             let smaller = request.uri().to_string().replace("limit=200", SMALL_PAGE);
             *request.uri_mut() = smaller.parse()?;
@@ -221,7 +221,7 @@ impl Faulty {
         Ok(Response::from_parts(parts, whole(shown)))
     }
 
-    async fn watch(&mut self, request: Request<Body>) -> Answer {
+    async fn watch(&mut self, request: Request<Body>) -> FaultyAnswer {
         let path = request.uri().path().to_owned();
         let fault = self.faults.next(Place::Watch, false).map(|(fault, _)| fault);
         match fault {
@@ -268,7 +268,7 @@ fn object_of(path: &str) -> Option<Key> {
     Some(Key::new(kind, namespace, name))
 }
 
-fn refused(code: u16, reason: &str) -> Answer {
+fn refused(code: u16, reason: &str) -> FaultyAnswer {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "reason": reason,
         "message": "a fault of the simulation", "code": code,

@@ -1,10 +1,10 @@
 //! Checks every commit against the invariants. The rules are implemented independently of the controller.
 
 use super::allowed::{self, LAUNCH, RESERVATIONS, SEQUENCES};
+use super::hand_over_order::{self, HandOverOrder};
 use super::launch_order::{self, LaunchOrder};
 use super::node_order::NodeOrder;
 use super::release_order::ReleaseOrder;
-use super::reservation_order::{self, ReservationOrder};
 use super::seen::Seen;
 use super::unchanged;
 use super::world::{self, World};
@@ -25,7 +25,7 @@ pub struct Violation {
     pub detail: String,
 }
 
-pub struct State {
+pub struct HistoryState {
     pub violations: Vec<Violation>,
     /// Hash of all commits in order.
     pub hash: u64,
@@ -40,7 +40,7 @@ pub struct State {
     pub release_order: ReleaseOrder,
     pub node_order: NodeOrder,
     pub launch_order: LaunchOrder,
-    pub reservation_order: ReservationOrder,
+    pub hand_over_order: HandOverOrder,
     /// Whether writes may be carried out long after they were sent. A node may then temporarily get an old journal.
     pub writes_come_late: bool,
     /// One line per commit, if logging is enabled.
@@ -56,11 +56,11 @@ pub struct State {
 }
 
 #[derive(Clone)]
-pub struct History(Arc<Mutex<State>>);
+pub struct History(Arc<Mutex<HistoryState>>);
 
 impl History {
     pub fn new(world: &'static World, seen: Seen) -> History {
-        History(Arc::new(Mutex::new(State {
+        History(Arc::new(Mutex::new(HistoryState {
             violations: Vec::new(),
             hash: 0,
             commits: 0,
@@ -70,7 +70,7 @@ impl History {
             release_order: ReleaseOrder::new(world, seen.clone()),
             node_order: NodeOrder::new(world, seen.clone()),
             launch_order: LaunchOrder::new(world, seen.clone()),
-            reservation_order: ReservationOrder::default(),
+            hand_over_order: HandOverOrder::default(),
             writes_come_late: false,
             world,
             log: None,
@@ -81,7 +81,7 @@ impl History {
         })))
     }
 
-    pub fn state(&self) -> MutexGuard<'_, State> {
+    pub fn state(&self) -> MutexGuard<'_, HistoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -107,7 +107,7 @@ impl Observer for History {
                 state.violations.extend(found);
                 let found = state.launch_order.pod(change);
                 state.violations.extend(found);
-                let found = state.reservation_order.pod(change);
+                let found = state.hand_over_order.pod(change);
                 state.violations.extend(found);
             }
             Kind::ConfigMap => state.launch_order.config_map(change),
@@ -116,7 +116,7 @@ impl Observer for History {
             Kind::Job => state.release_order.job(change),
             Kind::PodSequence => state.sequence(change),
             Kind::Ticket => {
-                state.reservation_order.ticket(change);
+                state.hand_over_order.ticket(change);
                 state.generation(change);
             }
             Kind::Order => state.generation(change),
@@ -126,7 +126,7 @@ impl Observer for History {
     }
 }
 
-impl State {
+impl HistoryState {
     /// FNV-1a, eight bytes at a time.
     fn add_to_hash(&mut self, bytes: &[u8]) {
         let mut hash = if self.hash == 0 { 0xcbf2_9ce4_8422_2325 } else { self.hash };
@@ -188,7 +188,7 @@ impl State {
             if goes && !self.seen.knew(number, change.object.uid()) {
                 self.broken("S7", format!("{} has not seen this pod {name}", identity(number)));
             }
-            let found = self.reservation_order.made_or_deleted_pod(change);
+            let found = self.hand_over_order.made_or_deleted_pod(change);
             return self.violations.extend(found);
         };
         let unchanged_except =
@@ -211,7 +211,7 @@ impl State {
             let found = self.launch_order.wrote_pod(before, change);
             self.violations.extend(found);
         } else if by_reservation {
-            let found = self.reservation_order.wrote_pod(before, change);
+            let found = self.hand_over_order.wrote_pod(before, change);
             self.violations.extend(found);
         } else {
             self.broken("S2", format!("pod {name} was changed but not released"));
@@ -261,9 +261,9 @@ impl State {
     /// Checks a commit of a controller to an Order, a ticket or a PriorityClass.
     fn check_reservation_write(&mut self, change: &Change, number: usize) {
         let found = match change.key.kind {
-            Kind::Ticket => self.reservation_order.wrote_ticket(change),
-            Kind::PriorityClass => reservation_order::made_class(change),
-            _ => reservation_order::wrote_order(change),
+            Kind::Ticket => self.hand_over_order.wrote_ticket(change),
+            Kind::PriorityClass => hand_over_order::made_class(change),
+            _ => hand_over_order::wrote_order(change),
         };
         self.violations.extend(found);
         if change.before.is_some() && !self.seen.knew(number, change.object.uid()) {
@@ -329,11 +329,11 @@ fn log_line(change: &Change) -> String {
         }
         Kind::Pod if world::is_held(object) => "held".into(),
         Kind::Pod => {
-            let more = [launch_order::describe_pod(object), reservation_order::describe_pod(object)].concat();
+            let more = [launch_order::describe_pod(object), hand_over_order::describe_pod(object)].concat();
             format!("{} {}{more}", object["status"]["phase"], object["spec"]["nodeName"])
         }
         Kind::ConfigMap => object["data"].to_string(),
-        Kind::Ticket => reservation_order::describe_ticket(object),
+        Kind::Ticket => hand_over_order::describe_ticket(object),
         Kind::Order => object["status"]["message"].to_string(),
         Kind::Node => unchanged::describe_node(object),
         Kind::CsiNode => object["spec"]["drivers"].to_string(),

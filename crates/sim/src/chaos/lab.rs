@@ -2,7 +2,7 @@
 
 use super::faults::Faults;
 use super::history::{History, identity};
-use super::plan::Plan;
+use super::plan::FaultPlan;
 use super::process::{Handle, Process};
 use super::seen::Seen;
 use super::world::World;
@@ -29,7 +29,7 @@ pub struct Lab {
 
 impl Lab {
     /// Creates the objects of the plan's world. The caller must run the returned cluster.
-    pub fn new(plan: &Plan) -> (Lab, Embedded) {
+    pub fn new(plan: &FaultPlan) -> (Lab, Embedded) {
         let world = plan.world();
         let beginning = Timestamp::from_second(BEGINNING).unwrap_or(Timestamp::UNIX_EPOCH);
         let clock = Clock::starting_at(beginning);

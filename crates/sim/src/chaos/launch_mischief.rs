@@ -44,7 +44,7 @@ impl Mischief {
     }
 
     async fn put_barrier_in_the_way(&self, pod: &Stored) {
-        let (key, barrier) = (Key::of(Kind::Pod, pod), barrier_key(pod));
+        let (key, barrier) = (Key::from_object(Kind::Pod, pod), barrier_key(pod));
         let foreign = json!({ "metadata": { "namespace": barrier.namespace, "name": barrier.name }, "data": { "a": "b" } });
         self.act(|cluster| {
             let _ = cluster.delete_now(&key);
@@ -63,7 +63,7 @@ impl Mischief {
 }
 
 pub fn barrier_key(pod: &Value) -> Key {
-    let Key { namespace, name, .. } = Key::of(Kind::Pod, pod);
+    let Key { namespace, name, .. } = Key::from_object(Kind::Pod, pod);
     Key::new(Kind::ConfigMap, &namespace, &barrier_name(&name))
 }
 
@@ -74,7 +74,7 @@ fn take_gate(cluster: &mut Cluster, pod: &Stored) -> bool {
     if barrier.is_some_and(|there| there["metadata"]["ownerReferences"][0]["uid"] != pod.uid()) {
         return false;
     }
-    let taken = cluster.update(&Key::of(Kind::Pod, pod), |pod| {
+    let taken = cluster.update(&Key::from_object(Kind::Pod, pod), |pod| {
         if let Some(gates) = pod["spec"]["schedulingGates"].as_array_mut() {
             gates.retain(|gate| gate["name"] != names::LAUNCH_GATE);
         }

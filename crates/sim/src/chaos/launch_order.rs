@@ -15,13 +15,13 @@ pub struct LaunchOrder {
     world: &'static World,
     seen: Seen,
     /// By uid.
-    pods: BTreeMap<String, Pod>,
+    pods: BTreeMap<String, LaunchOrderPod>,
 }
 
-struct Pod {
+struct LaunchOrderPod {
     key: Key,
     there: bool,
-    containers: Vec<Container>,
+    containers: Vec<OrderedContainer>,
     /// Whether an exit with code 0 counts as ready, because the pod does not restart such containers.
     exits: bool,
     /// The keys that its own ConfigMap has contained.
@@ -32,7 +32,7 @@ struct Pod {
     nudged: u64,
 }
 
-struct Container {
+struct OrderedContainer {
     name: String,
     priority: Priority,
     /// The key in the ConfigMap of the pod.
@@ -70,7 +70,7 @@ impl LaunchOrder {
     }
 
     pub fn pods(&self) -> Vec<OrderedPod> {
-        let summary = |pod: &Pod| OrderedPod {
+        let summary = |pod: &LaunchOrderPod| OrderedPod {
             name: pod.key.name.to_string(),
             ranks: pod.ranks().len() as u64,
             written: pod.written,
@@ -87,7 +87,7 @@ impl LaunchOrder {
         }
         let uid = change.object.uid();
         if !self.pods.contains_key(uid) {
-            let Some(pod) = Pod::new(change) else { return Vec::new() };
+            let Some(pod) = LaunchOrderPod::new(change) else { return Vec::new() };
             self.pods.insert(uid.to_owned(), pod);
         }
         let Some(pod) = self.pods.get_mut(uid) else { return Vec::new() };
@@ -183,18 +183,18 @@ impl LaunchOrder {
     }
 }
 
-impl Pod {
+impl LaunchOrderPod {
     /// Returns `None` if its containers have no launch order.
-    fn new(change: &Change) -> Option<Pod> {
+    fn new(change: &Change) -> Option<LaunchOrderPod> {
         let (pod, barrier) = (&change.object, barrier_name(&change.key.name));
         let containers = items(&pod["spec"]["containers"]).filter_map(|container| {
             let variables = items(&container["env"]);
             let (priority, key) = variables.filter_map(|variable| rank_of(variable, &barrier)).next_back()?;
             let name = container["name"].as_str()?.to_owned();
-            Some(Container { name, priority, key, started: false, passed: false })
+            Some(OrderedContainer { name, priority, key, started: false, passed: false })
         });
-        let containers: Vec<Container> = containers.collect();
-        (!containers.is_empty()).then(|| Pod {
+        let containers: Vec<OrderedContainer> = containers.collect();
+        (!containers.is_empty()).then(|| LaunchOrderPod {
             key: change.key.clone(),
             there: true,
             containers,

@@ -173,7 +173,7 @@ impl Mischief {
     }
 
     async fn strike_pod(&self, fault: Fault, pod: &Stored) {
-        let key = Key::of(Kind::Pod, pod);
+        let key = Key::from_object(Kind::Pod, pod);
         match fault {
             Fault::Recreated => self.act(|cluster| {
                 let _ = cluster.delete_now(&key);

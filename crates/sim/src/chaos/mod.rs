@@ -8,7 +8,7 @@
 //! - [`world`]: the objects of a run and their expected end state. [`seen`]: the objects that each controller has received.
 //! - [`history`]: checks every commit. `release_order`: when pods are released. `node_order`: where they are
 //!   placed.
-//! - `launch_order`: when their containers start. `reservation_order`: which pods use which tickets.
+//! - `launch_order`: when their containers start. `hand_over_order`: which pods use which tickets.
 //! - `allowed`: what each feature may write. `unchanged`: what no feature may change.
 //! - [`plan`], [`lab`], [`run`]: a single run, reproducible from its seed. [`verdict`]: compares it with a run without
 //!   faults.
@@ -20,6 +20,7 @@ mod disturbed;
 pub mod fault;
 pub mod faults;
 pub mod faulty;
+pub mod hand_over_order;
 pub mod history;
 pub mod lab;
 mod launch_mischief;
@@ -31,7 +32,6 @@ pub mod plan;
 pub mod process;
 pub mod release_order;
 mod reservation_mischief;
-pub mod reservation_order;
 pub mod run;
 mod second_start;
 pub mod seen;

@@ -27,7 +27,7 @@ pub struct NodeOrder {
     /// The names of all nodes that ever existed.
     names: BTreeSet<String>,
     nodes: BTreeMap<String, NodeState>,
-    pods: BTreeMap<Key, Pod>,
+    pods: BTreeMap<Key, NodeOrderPod>,
     /// The uid of each existing sequence, by index of its rule.
     sequences: BTreeMap<usize, String>,
     /// Groups that have been complete on any node, including deleted nodes.
@@ -51,7 +51,7 @@ struct NodeState {
     complete: BTreeMap<GroupPlace, Timestamp>,
 }
 
-struct Pod {
+struct NodeOrderPod {
     uid: String,
     tier: String,
     node: Option<String>,
@@ -143,7 +143,7 @@ impl NodeOrder {
         if let Some(pod) = change.after() {
             let (uid, tier) = (pod.uid().to_owned(), world::tier(pod).to_owned());
             let (node, arrived, terminating) = (on.clone(), world::has_arrived(pod), pod.is_terminating());
-            self.pods.insert(key.clone(), Pod { uid, tier, node, arrived, terminating, let_go });
+            self.pods.insert(key.clone(), NodeOrderPod { uid, tier, node, arrived, terminating, let_go });
         }
         let Some(node) = on else { return Vec::new() };
         let landed = was_on.is_none() && !change.deleted;

@@ -5,19 +5,19 @@ use super::world::{self, World};
 use crate::chance::Chance;
 
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct FaultPlan {
     pub seed: u64,
     pub faults: Vec<Planned>,
 }
 
-impl Plan {
+impl FaultPlan {
     /// A plan without faults.
-    pub fn calm(seed: u64) -> Plan {
-        Plan { seed, faults: Vec::new() }
+    pub fn calm(seed: u64) -> FaultPlan {
+        FaultPlan { seed, faults: Vec::new() }
     }
 
     /// A plan with random faults.
-    pub fn random(seed: u64) -> Plan {
+    pub fn random(seed: u64) -> FaultPlan {
         let (mut chance, world) = (Chance::seeded(seed), world::ALL[world::index_of(seed)]);
         let number = 1 + chance.below(4);
         let faults = (0..number).map(|_| {
@@ -26,19 +26,19 @@ impl Plan {
             let fault = possible[chance.below(possible.len() as u64) as usize];
             sometime(fault, &mut chance)
         });
-        Plan { seed, faults: faults.collect() }
+        FaultPlan { seed, faults: faults.collect() }
     }
 
-    /// Parses faults as printed by [`Plan::command`], such as `away@1200,410@3`.
-    pub fn given(seed: u64, faults: &str) -> Result<Plan, String> {
+    /// Parses faults as printed by [`FaultPlan::command`], such as `away@1200,410@3`.
+    pub fn given(seed: u64, faults: &str) -> Result<FaultPlan, String> {
         let faults: Result<Vec<Planned>, String> = faults.split(',').map(str::parse).collect();
-        Ok(Plan { seed, faults: faults? })
+        Ok(FaultPlan { seed, faults: faults? })
     }
 
     /// A plan with these faults at random times.
-    pub fn of(seed: u64, faults: &[Fault]) -> Plan {
+    pub fn with_faults(seed: u64, faults: &[Fault]) -> FaultPlan {
         let mut chance = Chance::seeded(seed);
-        Plan { seed, faults: faults.iter().map(|fault| sometime(*fault, &mut chance)).collect() }
+        FaultPlan { seed, faults: faults.iter().map(|fault| sometime(*fault, &mut chance)).collect() }
     }
 
     pub fn world(&self) -> &'static World {

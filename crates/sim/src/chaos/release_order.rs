@@ -17,7 +17,7 @@ pub struct ReleaseOrder {
     pub clocks_are_wrong: bool,
     /// Whether two controllers act at the same time. The limit of pods that start at once is then not checked.
     pub two_act: bool,
-    pods: BTreeMap<Key, Pod>,
+    pods: BTreeMap<Key, ReleaseOrderPod>,
     /// Since when each group has been complete, by index of its rule and position.
     complete: BTreeMap<(usize, usize), Timestamp>,
     sequences: BTreeMap<usize, Sequence>,
@@ -33,7 +33,7 @@ struct SecondStart {
     begun: Option<u64>,
 }
 
-struct Pod {
+struct ReleaseOrderPod {
     uid: String,
     tier: String,
     arrived: bool,
@@ -76,7 +76,7 @@ impl ReleaseOrder {
         if !change.deleted {
             let starting = known.is_some_and(|known| known.starting) && !arrived;
             let (uid, tier) = (change.object.uid().to_owned(), world::tier(&change.object).to_owned());
-            self.pods.insert(key.clone(), Pod { uid, tier, arrived, starting });
+            self.pods.insert(key.clone(), ReleaseOrderPod { uid, tier, arrived, starting });
         }
         if arrived && !was {
             self.record_complete_groups(change.at);
@@ -99,7 +99,7 @@ impl ReleaseOrder {
     }
 
     /// The number of members of a group that fulfil a condition.
-    fn count(&self, rule: &SequenceRule, position: usize, which: impl Fn(&Pod) -> bool) -> usize {
+    fn count(&self, rule: &SequenceRule, position: usize, which: impl Fn(&ReleaseOrderPod) -> bool) -> usize {
         let members = self.pods.iter().filter(|(_, pod)| which(pod));
         members.filter(|(key, pod)| rule.group_of(&key.name, &pod.tier) == Some(position)).count()
     }

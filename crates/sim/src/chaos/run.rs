@@ -1,13 +1,13 @@
 //! A single run. The same seed and plan give the same history, byte for byte.
 
 use super::fault::{Counts, Fault};
+use super::hand_over_order::LiftedGuarantees;
 use super::history::Violation;
 use super::lab::Lab;
 use super::launch_order::OrderedPod;
 use super::mischief::Mischief;
-use super::plan::Plan;
+use super::plan::FaultPlan;
 use super::process::Handle;
-use super::reservation_order::Excuses;
 use super::world::{self, When};
 use crate::chance::Chance;
 use jiff::Timestamp;
@@ -61,21 +61,21 @@ pub struct RunOutcome {
 }
 
 /// Runs a plan to its end, on its own runtime with virtual time.
-pub fn run(plan: &Plan) -> RunOutcome {
+pub fn run(plan: &FaultPlan) -> RunOutcome {
     run_on_own_runtime(plan, false).0
 }
 
 /// Like [`run`], and also returns a log with one line per commit.
-pub fn run_logged(plan: &Plan) -> (RunOutcome, Vec<String>) {
+pub fn run_logged(plan: &FaultPlan) -> (RunOutcome, Vec<String>) {
     run_on_own_runtime(plan, true)
 }
 
-fn run_on_own_runtime(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
+fn run_on_own_runtime(plan: &FaultPlan, logged: bool) -> (RunOutcome, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.expect("a runtime without sockets needs nothing").block_on(run_once(plan, logged))
 }
 
-async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
+async fn run_once(plan: &FaultPlan, logged: bool) -> (RunOutcome, Vec<String>) {
     let (lab, embedded) = Lab::new(plan);
     lab.history.state().log = logged.then(Vec::new);
     // A second process runs if both must believe that they lead, or if they must elect a leader.
@@ -88,7 +88,7 @@ async fn run_once(plan: &Plan, logged: bool) -> (RunOutcome, Vec<String>) {
         state.node_order.views_are_old = POD_NEWS_LATE.iter().any(|fault| plan.has(*fault));
         state.release_order.two_act = both_lead;
         state.writes_come_late = plan.has(Fault::SlowCommit);
-        state.reservation_order.excuses = Excuses::of(plan);
+        state.hand_over_order.lifted_guarantees = LiftedGuarantees::from_plan(plan);
     }
     let second = async {
         match both_lead || elect {
@@ -196,7 +196,7 @@ struct Ended {
 }
 
 struct ConvergenceWait<'a> {
-    plan: &'a Plan,
+    plan: &'a FaultPlan,
     lab: &'a Lab,
     /// Whether all planned faults have struck.
     over: &'a AtomicBool,

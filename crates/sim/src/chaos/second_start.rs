@@ -28,7 +28,7 @@ impl Mischief {
         let (pods, sizes) = (self.bare_pods(), self.sizes());
         self.act(|cluster| {
             for pod in &pods {
-                let _ = cluster.delete_now(&Key::of(Kind::Pod, pod));
+                let _ = cluster.delete_now(&Key::from_object(Kind::Pod, pod));
             }
             for (key, size) in &sizes {
                 let note = json!({ "replicas": size }).to_string();

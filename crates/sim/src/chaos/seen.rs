@@ -10,7 +10,7 @@ const FIELDS: [&[u8]; 2] = [b"\"uid\":\"", b"\"podsequence.example.com/begin-aga
 const LENGTH: usize = 36;
 
 #[derive(Default)]
-struct State {
+struct SeenState {
     /// A counter of objects received and writes sent. An earlier event has a smaller number.
     moment: u64,
     /// Start moments of each process.
@@ -22,10 +22,10 @@ struct State {
 }
 
 #[derive(Clone, Default)]
-pub struct Seen(Arc<Mutex<State>>);
+pub struct Seen(Arc<Mutex<SeenState>>);
 
 impl Seen {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SeenState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +84,7 @@ impl Seen {
     }
 }
 
-impl State {
+impl SeenState {
     /// The start of the process that was running at a moment.
     fn life(&self, process: usize, moment: u64) -> u64 {
         let begun = self.lives.get(&process).into_iter().flatten();

@@ -3,7 +3,7 @@
 use super::fault::Fault;
 use super::history::Violation;
 use super::launch_order::OrderedPod;
-use super::plan::Plan;
+use super::plan::FaultPlan;
 use super::run::RunOutcome;
 
 /// Faults that delay or suppress the controller's watch events.
@@ -34,7 +34,7 @@ const ROOMS: u64 = 12;
 const TRIES_WHILE_OUT: u64 = 10;
 
 /// Returns the violations of a run. Also checks that it ends like the calm run and does not write much more.
-pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Violation> {
+pub fn compare(plan: &FaultPlan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Violation> {
     let mut violations = outcome.violations.clone();
     if violations.is_empty() && outcome.end_state != calm.end_state {
         let differing = outcome.end_state.iter().zip(&calm.end_state).find(|(is, was)| is != was);
@@ -71,7 +71,7 @@ pub fn compare(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Vec<Viol
 /// ```
 ///
 /// A disturbance is a fault that struck, a restart of a process, or a foreign write.
-fn too_many_writes(plan: &Plan, outcome: &RunOutcome, calm: &RunOutcome) -> Option<Violation> {
+fn too_many_writes(plan: &FaultPlan, outcome: &RunOutcome, calm: &RunOutcome) -> Option<Violation> {
     let leaders = if plan.has(Fault::TwoLeaders) { 3 } else { 1 };
     let count =
         |among: &[Fault]| plan.faults.iter().filter(|plan| among.contains(&plan.fault)).count() as u64;
@@ -119,7 +119,7 @@ fn most_written(outcome: &RunOutcome) -> u64 {
 }
 
 /// Reports a pod whose kubelet was nudged too often.
-fn too_many_nudges(plan: &Plan, outcome: &RunOutcome) -> Option<Violation> {
+fn too_many_nudges(plan: &FaultPlan, outcome: &RunOutcome) -> Option<Violation> {
     let processes = outcome.starts.max(1) * if plan.has(Fault::TwoLeaders) { 2 } else { 1 };
     let allowed = |pod: &OrderedPod| NUDGES * pod.ranks * processes;
     let pod = outcome.ordered.iter().find(|pod| pod.nudged > allowed(pod))?;
@@ -128,6 +128,6 @@ fn too_many_nudges(plan: &Plan, outcome: &RunOutcome) -> Option<Violation> {
 }
 
 /// Whether two leaders have different views. They then overwrite each other's status writes for as long as this lasts.
-fn leaders_contradict(plan: &Plan) -> bool {
+fn leaders_contradict(plan: &FaultPlan) -> bool {
     plan.has(Fault::TwoLeaders) && NEWS_LOST.iter().any(|fault| plan.has(*fault))
 }

@@ -124,7 +124,7 @@ impl Cluster {
         *seen = self.store.version();
         let touched = index.take_touched();
         roster.follow(index, &touched);
-        roster.reservers.set_served(*serves_reservations);
+        roster.orders.set_served(*serves_reservations);
         roster.completed();
     }
 }

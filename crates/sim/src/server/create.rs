@@ -48,7 +48,7 @@ pub fn create(
             let start: String = start.chars().take(LONGEST_START).collect();
             object["metadata"]["name"] = format!("{start}{}", cluster.chance.suffix()).into();
         }
-        if !(generated && cluster.store.get(&Key::of(kind, &object)).is_some()) {
+        if !(generated && cluster.store.get(&Key::from_object(kind, &object)).is_some()) {
             break;
         }
     }
@@ -58,7 +58,7 @@ pub fn create(
     if !wrong.is_empty() {
         return Err(Refusal::invalid(kind, &name, &wrong));
     }
-    let key = Key::of(kind, &object);
+    let key = Key::from_object(kind, &object);
     if cluster.store.get(&key).is_some() {
         return Err(Refusal::already_exists(kind, &name));
     }
@@ -79,7 +79,7 @@ pub(crate) fn commit_as_is(cluster: &mut Cluster, kind: Kind, mut object: Value)
     stamp(cluster, kind, &mut object);
     defaults::fill(kind, &mut object);
     let at = cluster.now();
-    cluster.store.put(Key::of(kind, &object), object, at)
+    cluster.store.put(Key::from_object(kind, &object), object, at)
 }
 
 fn text(value: &Value) -> &str {

@@ -43,7 +43,7 @@ pub fn delete_options_in(said: &Value, query: &Query, dry_run: bool) -> Result<D
     })
 }
 
-pub fn one(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Result<Bytes, Refusal> {
+pub fn delete_object(cluster: &mut Cluster, key: &Key, options: &DeleteOptions) -> Result<Bytes, Refusal> {
     let mut options = options.clone();
     // Jobs orphan their dependents by default, for historical reasons.
     if key.kind == Kind::Job && options.propagation.is_none() {

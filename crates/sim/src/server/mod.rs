@@ -132,7 +132,7 @@ struct Asked {
     body: Bytes,
 }
 
-enum Answer {
+enum Reply {
     Whole(u16, Bytes),
     /// The path does not exist, whatever the method.
     Nowhere,
@@ -151,20 +151,20 @@ impl Shared {
         }
         drop(cluster);
         let (code, body) = match answer {
-            Ok(Answer::Whole(code, bytes)) => (code, whole(bytes)),
-            Ok(Answer::Nowhere) => (404, whole("404 page not found\n".into())),
-            Ok(Answer::Watch(frames)) => (200, StreamBody::new(frames.map_ok(Frame::data)).boxed_unsync()),
+            Ok(Reply::Whole(code, bytes)) => (code, whole(bytes)),
+            Ok(Reply::Nowhere) => (404, whole("404 page not found\n".into())),
+            Ok(Reply::Watch(frames)) => (200, StreamBody::new(frames.map_ok(Frame::data)).boxed_unsync()),
             Err(refusal) => (refusal.code, whole(refusal.status().to_string().into())),
         };
         let response = Response::builder().status(code).header("content-type", "application/json");
         response.body(body).expect("the status codes are valid")
     }
 
-    fn carry_out(self: &Arc<Shared>, cluster: &mut Cluster, asked: &Asked) -> Result<Answer, Refusal> {
+    fn carry_out(self: &Arc<Shared>, cluster: &mut Cluster, asked: &Asked) -> Result<Reply, Refusal> {
         let Asked { method, path, query, content_type, body } = asked;
         let Some(route) = Route::parse(path) else {
             // A path without a served group is answered with plain text instead of a `Status` object.
-            return if Route::is_known(path) { Err(no_such_place()) } else { Ok(Answer::Nowhere) };
+            return if Route::is_known(path) { Err(no_such_place()) } else { Ok(Reply::Nowhere) };
         };
         let dry_run = options::dry_run(method, query)?;
         if *method == Method::GET && route.subresource.is_empty() {
@@ -173,9 +173,9 @@ impl Shared {
         let Some(name) = &route.name else {
             return match *method {
                 Method::GET if query.is_set("watch") => {
-                    watch::open(self, cluster, &route, query).map(Answer::Watch)
+                    watch::open(self, cluster, &route, query).map(Reply::Watch)
                 }
-                Method::GET => read::list(cluster, &route, query).map(|list| Answer::Whole(200, list)),
+                Method::GET => read::list(cluster, &route, query).map(|list| Reply::Whole(200, list)),
                 Method::POST if route.kind.info().namespaced && route.namespace.is_none() => {
                     Err(no_such_verb())
                 }
@@ -183,12 +183,12 @@ impl Shared {
                     let namespace = route.namespace.as_deref().unwrap_or_default();
                     let object = incoming::object(route.kind, namespace, query, body)?;
                     let created = create::create(cluster, route.kind, namespace, object, dry_run)?;
-                    Ok(Answer::Whole(201, created.json().clone()))
+                    Ok(Reply::Whole(201, created.json().clone()))
                 }
                 Method::DELETE => {
                     let options = delete_request::delete_options(query, body, dry_run)?;
                     let deleted = delete_request::many(cluster, &route, query, &options)?;
-                    Ok(Answer::Whole(200, deleted))
+                    Ok(Reply::Whole(200, deleted))
                 }
                 _ => Err(no_such_verb()),
             };
@@ -199,7 +199,7 @@ impl Shared {
             "status" if route.kind.info().status => Part::Status,
             "scale" if scale::has(route.kind) => {
                 return scaled(cluster, &key, asked, dry_run)
-                    .map(|scale| Answer::Whole(200, scale.to_string().into()));
+                    .map(|scale| Reply::Whole(200, scale.to_string().into()));
             }
             "binding" | "eviction" if route.kind == Kind::Pod && *method != Method::POST => {
                 return Err(no_such_verb());
@@ -207,13 +207,13 @@ impl Shared {
             "binding" | "eviction" if route.kind == Kind::Pod => {
                 let (object, subresource) = (parse(body)?, &route.subresource);
                 return pods::subresource(cluster, &key, subresource, &object, dry_run)
-                    .map(|(code, answer)| Answer::Whole(code, answer.to_string().into()));
+                    .map(|(code, answer)| Reply::Whole(code, answer.to_string().into()));
             }
             _ => return Err(no_such_place()),
         };
-        let stored = |stored: Arc<Stored>| Answer::Whole(200, stored.json().clone());
+        let stored = |stored: Arc<Stored>| Reply::Whole(200, stored.json().clone());
         match *method {
-            Method::GET => read::get(cluster, &key).map(|object| Answer::Whole(200, object)),
+            Method::GET => read::get(cluster, &key).map(|object| Reply::Whole(200, object)),
             Method::PUT => {
                 let object = incoming::object(route.kind, &key.namespace, query, body)?;
                 change::update(cluster, &key, part, dry_run, |is| change::replace(&key, is, object))
@@ -226,7 +226,7 @@ impl Shared {
             }
             Method::DELETE => {
                 let options = delete_request::delete_options(query, body, dry_run)?;
-                delete_request::one(cluster, &key, &options).map(|body| Answer::Whole(200, body))
+                delete_request::delete_object(cluster, &key, &options).map(|body| Reply::Whole(200, body))
             }
             _ => Err(no_such_verb()),
         }
@@ -268,7 +268,7 @@ fn style(kind: Kind, content_type: &str) -> Result<Style, Refusal> {
     let unsupported = |message: &str, details: Value| {
         Err(Refusal { code: 415, reason: "UnsupportedMediaType", message: message.into(), details })
     };
-    match Style::of(content_type) {
+    match Style::from_content_type(content_type) {
         Some(Style::Strategic) if kind.custom().is_some() => {
             let message = "the body of the request was in an unknown format - accepted media types include: \
                            application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";

@@ -12,7 +12,7 @@ pub enum Style {
 }
 
 impl Style {
-    pub fn of(content_type: &str) -> Option<Style> {
+    pub fn from_content_type(content_type: &str) -> Option<Style> {
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Some(Style::Json),
             "application/merge-patch+json" => Some(Style::Merge),

@@ -147,7 +147,7 @@ fn is_concerned(quota: &Value, pod: &Value) -> bool {
 
 fn amounts(list: &Value) -> Usage {
     let list = list.as_object().into_iter().flatten();
-    list.filter_map(|(name, value)| Some((name.clone(), quantity::of(value)?))).collect()
+    list.filter_map(|(name, value)| Some((name.clone(), quantity::parse(value)?))).collect()
 }
 
 /// The enforced limits, which are those of the last recount.

@@ -43,7 +43,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    fn of(pod: &Value) -> Identity {
+    fn from_pod(pod: &Value) -> Identity {
         let text = |field: &str| pod["spec"][field].as_str().unwrap_or_default().to_owned();
         let (hostname, subdomain) = (text("hostname"), text("subdomain"));
         Identity { hostname, subdomain, labels: pod["metadata"]["labels"].clone() }
@@ -74,7 +74,7 @@ impl PodLife {
 }
 
 #[derive(Default)]
-struct State {
+struct TimelineState {
     lives: Vec<PodLife>,
     by_uid: BTreeMap<String, usize>,
     claims: Vec<ClaimReport>,
@@ -88,7 +88,7 @@ struct State {
 #[derive(Clone)]
 pub struct Timeline {
     beginning: Timestamp,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<TimelineState>>,
 }
 
 impl Timeline {
@@ -96,7 +96,7 @@ impl Timeline {
         Timeline { beginning, state: Arc::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, TimelineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -155,7 +155,7 @@ impl Observer for Timeline {
     }
 }
 
-impl State {
+impl TimelineState {
     /// Records a volume claim. A claim that is re-created with the same name is a new entry.
     fn claim(&mut self, change: &Change, at: u64) {
         let (namespace, name) = (change.key.namespace.to_string(), change.key.name.to_string());
@@ -193,7 +193,7 @@ impl State {
                     owner,
                     ranks: ranks::of_pod(&facts),
                     facts,
-                    identity: Identity::of(pod),
+                    identity: Identity::from_pod(pod),
                     created: at,
                     spans: Vec::new(),
                     deleted: None,

@@ -4,7 +4,7 @@ use super::apply;
 use super::drains::Drains;
 use crate::cluster::Cluster;
 use crate::kinds::Kind;
-use crate::plan::{Action, At, Target};
+use crate::plan::{Action, ActionTarget, At};
 use crate::server::Shared;
 use crate::store::{Author, Key};
 use anyhow::{Error, Result, anyhow};
@@ -103,7 +103,7 @@ fn is_of_daemon_set(pod: &Value) -> bool {
     owners.into_iter().any(|owner| owner["kind"] == "DaemonSet")
 }
 
-fn find(cluster: &Cluster, target: &Target) -> Result<Key> {
+fn find(cluster: &Cluster, target: &ActionTarget) -> Result<Key> {
     let all = cluster.store.list(target.kind, target.namespace.as_deref());
     let found: Vec<Key> =
         all.filter(|(key, _)| *key.name == *target.name).map(|(key, _)| key.clone()).collect();

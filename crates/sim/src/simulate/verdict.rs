@@ -126,8 +126,8 @@ impl Reporter<'_> {
         let mut members: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let Some(spec) = entry.spec() else { return members };
         for (place, life) in self.lives.iter().enumerate() {
-            let mut claims = self.causes.index.facts().claims_on(life.facts.uid);
-            let claim = claims.find(|claim| claim.sequence == entry.sequence.uid);
+            let mut memberships = self.causes.index.facts().memberships_of(life.facts.uid);
+            let membership = memberships.find(|membership| membership.sequence == entry.sequence.uid);
             let group = match life.deleted {
                 // The index does not know deleted pods.
                 Some(_) => {
@@ -135,7 +135,7 @@ impl Reporter<'_> {
                         Asking { namespace: &entry.sequence.namespace, name: &entry.sequence.name, spec };
                     asking.group_of(&KnownPod { pod: &life.facts, cluster: &self.causes.index.cluster })
                 }
-                None => claim.map(|claim| claim.group as usize),
+                None => membership.map(|membership| membership.group as usize),
             };
             if let Some(group) = group {
                 members.entry(group).or_default().push(place);

@@ -4,7 +4,7 @@ use super::clusters::{self, Ours};
 use super::compare::{Line, compare};
 use super::differences::{Difference, unexplained};
 use super::objects::whole;
-use super::recorder::{Recorder, left};
+use super::recorder::{Recorder, existing_objects};
 use super::requests::{Topic, filled_in};
 use super::scenario::{File, Scenario, Turn};
 use super::side::{Side, place};
@@ -188,8 +188,9 @@ async fn play(story: &Story) -> Result<End> {
 
 /// The current state of a scenario.
 async fn look(side: &Side, recorder: &Recorder, story: &Story) -> Result<End> {
-    let events = recorder.of(&story.name);
-    let mut all: Vec<(Kind, Value)> = left(&events).map(|(kind, object)| (kind, object.clone())).collect();
+    let events = recorder.events_of(&story.name);
+    let mut all: Vec<(Kind, Value)> =
+        existing_objects(&events).map(|(kind, object)| (kind, object.clone())).collect();
     all.extend(nodes(side, &story.name).await?);
     all.extend(said(side, &story.name).await?);
     let words = Words::new(&events, story.scenario.anywhere, story.turn == Turn::Kubelet);

@@ -67,7 +67,7 @@ impl Recorder {
     }
 
     /// The events in a namespace.
-    pub fn of(&self, namespace: &str) -> Vec<Event> {
+    pub fn events_of(&self, namespace: &str) -> Vec<Event> {
         let mut of = lock(&self.events).get(namespace).cloned().unwrap_or_default();
         of.sort_by_key(|event| event.version);
         of
@@ -106,7 +106,7 @@ fn lock(events: &Mutex<Events>) -> MutexGuard<'_, Events> {
 }
 
 /// The objects that exist after these events.
-pub fn left(events: &[Event]) -> impl Iterator<Item = (Kind, &Value)> {
+pub fn existing_objects(events: &[Event]) -> impl Iterator<Item = (Kind, &Value)> {
     let mut left: BTreeMap<&str, &Event> = BTreeMap::new();
     for event in events {
         let uid = event.object["metadata"]["uid"].as_str().unwrap_or_default();

@@ -16,7 +16,7 @@
 //! form.
 
 use super::objects::{prefix_annotations, whole};
-use super::recorder::{KINDS, Recorder, left};
+use super::recorder::{KINDS, Recorder, existing_objects};
 use super::requests::merge;
 use super::side::{Side, fits, kind, place};
 use anyhow::{Context, Result, bail, ensure};
@@ -133,7 +133,8 @@ impl Hand<'_> {
             self.until(what, &step.is, step.count).await?;
         }
         if let Some(what) = &step.gone {
-            self.wait(what, &format!("no {what}"), async || Ok(self.known(what).await?.is_empty())).await?;
+            self.wait(what, &format!("no {what}"), async || Ok(self.find_recorded(what).await?.is_empty()))
+                .await?;
         }
         if let Some(what) = &step.changes {
             let field = async || {
@@ -211,20 +212,20 @@ impl Hand<'_> {
     }
 
     /// Like [`Hand::find`], but from the recorded events where possible.
-    async fn known(&self, what: &str) -> Result<Vec<Value>> {
+    async fn find_recorded(&self, what: &str) -> Result<Vec<Value>> {
         let (kind, name) = meant(what)?;
         if !KINDS.contains(&kind) {
             return self.find(what).await;
         }
-        let events = self.recorder.of(self.namespace);
+        let events = self.recorder.events_of(self.namespace);
         let is_meant = |(of, item): &(Kind, &Value)| *of == kind && is_named(item, name);
-        Ok(left(&events).filter(is_meant).map(|(_, item)| item.clone()).collect())
+        Ok(existing_objects(&events).filter(is_meant).map(|(_, item)| item.clone()).collect())
     }
 
     async fn until(&self, what: &str, is: &Value, count: Option<usize>) -> Result<()> {
         let awaited = format!("{what} like {is}");
         self.wait(what, &awaited, async || {
-            let found = self.known(what).await?;
+            let found = self.find_recorded(what).await?;
             let like = found.iter().filter(|object| is.is_null() || includes(object, is)).count();
             Ok(count.map_or(like > 0, |count| like == count && found.len() == count))
         })

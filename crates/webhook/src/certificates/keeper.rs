@@ -130,7 +130,7 @@ impl Keeper {
                     failures += 1;
                     // Another replica has written first: read the current state again.
                     if failure.meaning() != Meaning::Moved {
-                        self.say(&failure);
+                        self.log_failure(&failure);
                     }
                     tokio::time::sleep(wait).await;
                 }
@@ -139,7 +139,7 @@ impl Keeper {
     }
 
     /// Logs a failure, but not if it repeats the previous one.
-    fn say(&mut self, failure: &Failure) {
+    fn log_failure(&mut self, failure: &Failure) {
         let text = failure.to_string();
         if self.said.as_ref() != Some(&text) {
             match failure.code {

@@ -146,12 +146,12 @@ mod tests {
         "2026-01-01T00:00:00Z".parse::<Timestamp>().expect("a time") + DAY * number
     }
 
-    fn made(now: Timestamp) -> Made {
+    fn new_certificate(now: Timestamp) -> Made {
         make(&terms().names, now, terms().lifetime).expect("a certificate")
     }
 
     fn held() -> Held {
-        Held { managed: true, ..Held::default() }.replaced(made(day(0)))
+        Held { managed: true, ..Held::default() }.replaced(new_certificate(day(0)))
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
         let held = held();
         assert_eq!(step(&held, true, &terms, day(1)), Step::Keep { until: Some(day(60)) });
         assert_eq!(step(&held, true, &terms, day(60)), Step::Stage);
-        let (old, staged) = (held.authorities.clone(), held.staged(made(day(60))));
+        let (old, staged) = (held.authorities.clone(), held.staged(new_certificate(day(60))));
         assert_eq!(certificates(&staged.authorities).len(), 2);
         assert_eq!(staged.current, held.current);
         assert!(trusts_newest(&staged.authorities, &staged.authorities));
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!((&promoted.current, &promoted.next), (&staged.next, &None));
         assert_eq!(promoted.authorities, staged.authorities);
         // The next renewal drops the oldest authority.
-        let again = promoted.staged(made(day(120)));
+        let again = promoted.staged(new_certificate(day(120)));
         assert_eq!(certificates(&again.authorities).len(), 2);
         assert!(!certificates(&again.authorities).contains(&certificates(&old)[0]));
     }
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_next_one_that_is_given_up_does_not_push_the_served_one_out_of_the_bundle() {
         let held = held();
-        let twice = held.staged(made(day(60))).staged(made(day(61)));
+        let twice = held.staged(new_certificate(day(60))).staged(new_certificate(day(61)));
         assert!(certificates(&twice.authorities).contains(&certificates(&held.authorities)[0]));
         assert_eq!(certificates(&twice.authorities).len(), 2);
     }
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(step(&held, true, &terms, day(90)), Step::Replace, "expired");
         let more = Terms { names: vec!["other.svc".into()], ..terms.clone() };
         assert_eq!(step(&held, true, &more, day(1)), Step::Replace, "another name");
-        let other = made(day(0)).pair.key;
+        let other = new_certificate(day(0)).pair.key;
         let chain = held.current.clone().expect("one").chain;
         for current in [
             Pair { chain: chain.clone(), key: other },

@@ -6,7 +6,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use rollcall_api::sequence::SequenceObject;
 use rollcall_core::Uid;
-use rollcall_core::roster::{Claimant, Roster};
+use rollcall_core::roster::{Roster, SelectingSequence};
 use rollcall_core::sequence::{Sequence, keys::PREFIX};
 use serde_json::{Value, json};
 
@@ -21,9 +21,9 @@ pub fn facts(objects: &[Value]) -> Vec<Sequence> {
 pub fn roster(sequences: &[Sequence]) -> Roster {
     let mut roster = Roster::default();
     for (number, sequence) in sequences.iter().enumerate() {
-        let claimant = Claimant::of(sequence, true, PREFIX);
+        let selecting = SelectingSequence::from_sequence(sequence, true, PREFIX);
         let at_home = sequence.spec.as_ref().is_ok_and(|spec| spec.pod_namespace == sequence.namespace);
-        roster.set(Uid::digest(&number.to_string()), claimant.filter(|_| at_home));
+        roster.set(Uid::digest(&number.to_string()), selecting.filter(|_| at_home));
     }
     roster
 }

@@ -18,7 +18,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub fn of(value: &'a Value, path: &'a str) -> Result<Fields<'a>, Malformed> {
+    pub fn new(value: &'a Value, path: &'a str) -> Result<Fields<'a>, Malformed> {
         match value {
             Value::Object(fields) => Ok(Fields { fields, path }),
             _ => Err(Malformed { field: path.to_owned(), expected: "an object" }),

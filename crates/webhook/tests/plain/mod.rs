@@ -38,7 +38,7 @@ pub fn decided(answer: &Value) -> Decision {
 }
 
 fn changes(review: &Value, roster: &Roster) -> Result<Operations, Malformed> {
-    let review = Fields::of(review, "the review")?;
+    let review = Fields::new(review, "the review")?;
     if review.text("apiVersion")? != "admission.k8s.io/v1" || review.text("kind")? != "AdmissionReview" {
         let expected = "an AdmissionReview of admission.k8s.io/v1";
         return Err(Malformed { field: "the review".into(), expected });

@@ -25,15 +25,15 @@ pub fn claimed(pod: Fields<'_>, roster: &Roster, namespace: &str) -> Result<Oper
     // The name is empty if the API server will generate it.
     let (name, labels, owner) = (metadata.text("name")?, labels(metadata)?, owner(metadata)?);
     let (mut wanted, mut keys) = (BTreeSet::new(), BTreeSet::new());
-    for claimant in roster.of(namespace) {
-        if let Some(group) = claimant.group_of(NewPod { name, labels: &labels, owner }) {
-            wanted.insert(claimant.gate());
-            keys.extend(claimant.tolerated(group).map(|key| &**key));
+    for sequence in roster.sequences_in(namespace) {
+        if let Some(group) = sequence.group_of(NewPod { name, labels: &labels, owner }) {
+            wanted.insert(sequence.gate());
+            keys.extend(sequence.tolerated(group).map(|key| &**key));
         }
     }
     let annotations = metadata.texts("annotations")?.unwrap_or_default();
     let annotation = |wanted: &str| annotations.iter().find(|(key, _)| *key == wanted).map(|(_, text)| *text);
-    if roster.reservers.hold(namespace, &reservation::wanted::wanted(annotation), &labels) {
+    if roster.orders.hold(namespace, &reservation::wanted::wanted(annotation), &labels) {
         wanted.insert(gates::TICKET);
     }
     let missing = wanted.into_iter().filter(|gate| !present.contains(gate));
@@ -46,14 +46,14 @@ pub fn claimed(pod: Fields<'_>, roster: &Roster, namespace: &str) -> Result<Oper
 }
 
 fn names(gates: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
-    gates.iter().map(|gate| Fields::of(gate, "object.spec.schedulingGates[]")?.text("name")).collect()
+    gates.iter().map(|gate| Fields::new(gate, "object.spec.schedulingGates[]")?.text("name")).collect()
 }
 
 /// The keys that are tolerated regardless of their value, in the form that we would add; an empty key stands for all.
 fn tolerated(tolerations: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
     let mut keys = BTreeSet::new();
     for toleration in tolerations {
-        let toleration = Fields::of(toleration, "object.spec.tolerations[]")?;
+        let toleration = Fields::new(toleration, "object.spec.tolerations[]")?;
         let effect = toleration.text("effect")?;
         if toleration.text("operator")? == "Exists" && matches!(effect, "" | "NoSchedule") {
             keys.insert(toleration.text("key")?);
@@ -66,7 +66,7 @@ fn tolerated(tolerations: &[Value]) -> Result<BTreeSet<&str>, Malformed> {
 fn owner(metadata: Fields<'_>) -> Result<Option<PodOwner<'_>>, Malformed> {
     for owner in metadata.list("ownerReferences")?.unwrap_or_default() {
         let controls = owner["controller"] == true;
-        let owner = Fields::of(owner, "object.metadata.ownerReferences[]")?;
+        let owner = Fields::new(owner, "object.metadata.ownerReferences[]")?;
         if controls {
             let kind = watch::owner_kind(owner.text("apiVersion")?, owner.text("kind")?);
             let (name, uid) = (owner.text("name")?, Uid::new(owner.text("uid")?));

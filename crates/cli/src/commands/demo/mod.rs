@@ -10,7 +10,7 @@ use crate::shown;
 use crate::shown::{Show as _, Shown};
 use anyhow::{Context, Result};
 use rollcall_sim::plan::Plan;
-use show::{Pace, Show};
+use show::{DemoScreen, Pace};
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
@@ -61,7 +61,7 @@ pub fn run(arguments: Arguments) -> Result<Outcome> {
     let mut file = File::create(&page).with_context(cannot)?;
     let pace = if fast { Pace::AtOnce } else { Pace::starting_now(speed) };
     output::data(&introduction(speed, fast))?;
-    let mut show = Show::new(pace);
+    let mut show = DemoScreen::new(pace);
     let report = rollcall_sim::simulate_for(plan()?, LOOK_EVERY, &mut |snapshot| show.update(snapshot))?;
     file.write_all(simulate::html(&report, "rollcall demo")?.as_bytes()).with_context(cannot)?;
     output::data(&shown!("\n{}", simulate::picture(&report, false)))?;

@@ -2,7 +2,7 @@
 
 use crate::commands::explain::{self, CommandStyle};
 use crate::commands::status::screen::Screen;
-use crate::commands::status::view::View;
+use crate::commands::status::view::SequenceView;
 use crate::load::Loaded;
 use crate::output::{BAD, Format, STRONG, styled};
 use crate::shown;
@@ -31,7 +31,7 @@ impl Pace {
     }
 }
 
-pub struct Show {
+pub struct DemoScreen {
     pace: Pace,
     screen: Screen,
     /// The pod that failed, and the last held pod, which waits because of it.
@@ -39,9 +39,9 @@ pub struct Show {
     over: bool,
 }
 
-impl Show {
-    pub fn new(pace: Pace) -> Show {
-        Show { pace, screen: Screen::new(Format::Text), failed: None, over: false }
+impl DemoScreen {
+    pub fn new(pace: Pace) -> DemoScreen {
+        DemoScreen { pace, screen: Screen::new(Format::Text), failed: None, over: false }
     }
 
     pub fn update(&mut self, snapshot: &Snapshot) -> Result<()> {
@@ -52,7 +52,7 @@ impl Show {
         self.pace.wait(snapshot.at);
         let Some(sequence) = snapshot.sequences().pop() else { return Ok(()) };
         self.explain(snapshot)?;
-        let view = View::new(&sequence);
+        let view = SequenceView::new(&sequence);
         self.over = view.settled().is_some();
         self.screen.show(view, snapshot.now)?;
         self.screen.tick(snapshot.now)

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn found(ours: Value, theirs: Value, strict: bool) -> Vec<String> {
+    fn compare_specs(ours: Value, theirs: Value, strict: bool) -> Vec<String> {
         let compare = if strict { strictly } else { differences };
         let found = compare(&ours, &theirs, "spec");
         found.into_iter().map(|Difference { place, how }| format!("{place}: {how}")).collect()
@@ -107,9 +107,9 @@ mod tests {
     fn defaults_are_no_difference() {
         let ours = json!({"a": 1, "selector": {}, "list": [{"x": "y"}]});
         let theirs = json!({"a": 1, "b": 2, "list": [{"x": "y", "z": true}]});
-        assert_eq!(found(ours.clone(), theirs.clone(), false), Vec::<String>::new());
+        assert_eq!(compare_specs(ours.clone(), theirs.clone(), false), Vec::<String>::new());
         let strict = ["spec.list[0].z: true is unexpected", "spec.b: 2 is unexpected"];
-        assert_eq!(found(ours, theirs, true), strict);
+        assert_eq!(compare_specs(ours, theirs, true), strict);
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
             "spec.list: 1 entries instead of 2",
             &long,
         ];
-        assert_eq!(found(ours.clone(), theirs.clone(), false), expected);
+        assert_eq!(compare_specs(ours.clone(), theirs.clone(), false), expected);
         let text = in_words(&differences(&ours, &theirs, "spec"));
         assert_eq!(text, "4 differences, the first at spec.a: 2 instead of 1");
     }

@@ -34,7 +34,7 @@ pub async fn fetch(connection: &Connection, namespace: &str) -> Result<ClusterVi
     let here = |group: &str, rest: &str| format!("/{group}/namespaces/{namespace}/{rest}");
     let selected = |labels: &str| ListParams::default().labels(labels);
     let all = ListParams::default();
-    let everywhere = |kind: Kind| Resource::of(kind).path(None);
+    let everywhere = |kind: Kind| Resource::from_kind(kind).path(None);
     let objects = ask.objects(namespace).await?;
     let of_service = selected(&format!("kubernetes.io/service-name={}", names::WEBHOOK_SERVICE));
     let of_controller = selected(&format!("app.kubernetes.io/name={}", names::CONTROLLER));
@@ -245,8 +245,8 @@ fn claimant(seen: &ClusterView) -> Option<Trial> {
         label == Some(names::ENABLED_VALUE) && namespace.metadata.deletion_timestamp.is_none()
     };
     let namespaces: Vec<&str> =
-        seen.namespaces.found()?.iter().filter(enabled).map(|object| object.metadata.name.as_str()).collect();
-    seen.sequences.found()?.iter().map(SequenceObject::facts).find_map(|sequence| {
+        seen.namespaces.value()?.iter().filter(enabled).map(|object| object.metadata.name.as_str()).collect();
+    seen.sequences.value()?.iter().map(SequenceObject::facts).find_map(|sequence| {
         let spec = sequence.spec.ok()?;
         let here = spec.pod_namespace == sequence.namespace && namespaces.contains(&&*sequence.namespace);
         let metadata = membership(&sequence.name, &spec).filter(|_| here)?;

@@ -32,7 +32,7 @@ pub enum Fetched<T> {
 }
 
 impl<T> Fetched<T> {
-    pub fn found(&self) -> Option<&T> {
+    pub fn value(&self) -> Option<&T> {
         match self {
             Fetched::Found(value) => Some(value),
             Fetched::Absent | Fetched::Forbidden(_) => None,
@@ -104,16 +104,16 @@ impl ClusterView {
     }
 
     pub fn has(&self, id: &str) -> bool {
-        self.object(id).found().is_some()
+        self.object(id).value().is_some()
     }
 
     pub fn installed(&self) -> Installed {
-        Installed::of(&self.objects)
+        Installed::from_objects(&self.objects)
     }
 
     /// The last holder of the lease, whether or not it is still alive.
     pub fn leader(&self) -> Option<Leader> {
-        let lease = self.lease.found()?;
+        let lease = self.lease.value()?;
         let text = |pointer: &str| lease.pointer(pointer).and_then(Value::as_str);
         let holder = text("/spec/holderIdentity").filter(|holder| !holder.is_empty())?;
         let renewed: Timestamp = text("/spec/renewTime")?.parse().ok()?;
@@ -164,13 +164,13 @@ pub struct Installed {
 }
 
 impl Installed {
-    pub fn of(there: &BTreeMap<String, Fetched<Value>>) -> Installed {
+    pub fn from_objects(there: &BTreeMap<String, Fetched<Value>>) -> Installed {
         let any = |kind: &str| {
-            there.iter().any(|(id, fetched)| id.split('/').next() == Some(kind) && fetched.found().is_some())
+            there.iter().any(|(id, fetched)| id.split('/').next() == Some(kind) && fetched.value().is_some())
         };
-        let has = |id: &str| there.get(id).is_some_and(|fetched| fetched.found().is_some());
+        let has = |id: &str| there.get(id).is_some_and(|fetched| fetched.value().is_some());
         let without = if has("ClusterRole/pod-sequence-controller-nodes") { Mode::Full } else { Mode::Lite };
-        let deployment = there.get(DEPLOYMENT).and_then(Fetched::found).cloned().unwrap_or_default();
+        let deployment = there.get(DEPLOYMENT).and_then(Fetched::value).cloned().unwrap_or_default();
         let pod = &deployment["spec"]["template"]["spec"];
         let containers = pod["containers"].as_array().cloned().unwrap_or_default();
         let ours = containers.iter().find(|container| container["name"] == "controller");

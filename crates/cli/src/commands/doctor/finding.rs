@@ -59,26 +59,26 @@ impl Check {
         }
     }
 
-    pub fn ok(self, text: impl Into<String>) -> Finding {
-        Finding { level: Level::Ok, check: self, text: text.into(), fix: None }
+    pub fn ok(self, text: impl Into<String>) -> DoctorFinding {
+        DoctorFinding { level: Level::Ok, check: self, text: text.into(), fix: None }
     }
 
-    pub fn note(self, text: impl Into<String>) -> Finding {
-        Finding { level: Level::Note, ..self.ok(text) }
+    pub fn note(self, text: impl Into<String>) -> DoctorFinding {
+        DoctorFinding { level: Level::Note, ..self.ok(text) }
     }
 
-    pub fn problem(self, text: impl Into<String>) -> Finding {
-        Finding { level: Level::Problem, ..self.ok(text) }
+    pub fn problem(self, text: impl Into<String>) -> DoctorFinding {
+        DoctorFinding { level: Level::Problem, ..self.ok(text) }
     }
 
     /// `why` is a reason such as "not allowed to list nodes".
-    pub fn unknown(self, what: &str, why: &str) -> Finding {
-        Finding { level: Level::Unknown, ..self.ok(format!("{what}: {why}")) }
+    pub fn unknown(self, what: &str, why: &str) -> DoctorFinding {
+        DoctorFinding { level: Level::Unknown, ..self.ok(format!("{what}: {why}")) }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct DoctorFinding {
     pub level: Level,
     pub check: Check,
     pub text: String,
@@ -87,18 +87,18 @@ pub struct Finding {
     pub fix: Option<String>,
 }
 
-impl Finding {
-    pub fn fix(self, command: impl Into<String>) -> Finding {
-        Finding { fix: Some(command.into()), ..self }
+impl DoctorFinding {
+    pub fn fix(self, command: impl Into<String>) -> DoctorFinding {
+        DoctorFinding { fix: Some(command.into()), ..self }
     }
 }
 
-pub fn count(findings: &[Finding], level: Level) -> usize {
+pub fn count(findings: &[DoctorFinding], level: Level) -> usize {
     findings.iter().filter(|finding| finding.level == level).count()
 }
 
 /// Returns the exit status for the worst finding. A failed check is not a success.
-pub fn outcome(findings: &[Finding]) -> Outcome {
+pub fn outcome(findings: &[DoctorFinding]) -> Outcome {
     match findings.iter().map(|finding| finding.level).max() {
         Some(Level::Problem) => Outcome::Failed,
         Some(Level::Unknown) => Outcome::Impossible,

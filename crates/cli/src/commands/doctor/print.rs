@@ -1,6 +1,6 @@
 //! Output of findings as text and JSON.
 
-use super::finding::{Finding, Level, count};
+use super::finding::{DoctorFinding, Level, count};
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
 use crate::shown;
 use crate::shown::{Show, Shown};
@@ -19,9 +19,9 @@ fn style(level: Level) -> Style {
     }
 }
 
-pub fn text(findings: &[Finding]) -> Shown {
+pub fn text(findings: &[DoctorFinding]) -> Shown {
     let mut text = Shown::default();
-    for Finding { level, check, text: what, fix } in findings {
+    for DoctorFinding { level, check, text: what, fix } in findings {
         let word = styled(style(*level), level.as_str().shown().padded(LEVEL));
         text += shown!("{}  {}  {}\n", word, check.as_str().shown().padded(CHECK), what);
         // The command is on a line of its own and never wrapped, so that it can be copied.
@@ -33,7 +33,7 @@ pub fn text(findings: &[Finding]) -> Shown {
     text + shown!("{}\n", summary(findings))
 }
 
-fn summary(findings: &[Finding]) -> String {
+fn summary(findings: &[DoctorFinding]) -> String {
     let number = |level: Level, one: &str, more: &str| match count(findings, level) {
         0 => None,
         1 => Some(format!("1 {one}")),
@@ -48,7 +48,7 @@ fn summary(findings: &[Finding]) -> String {
     parts.into_iter().flatten().collect::<Vec<String>>().join(", ")
 }
 
-pub fn json(server: &str, findings: &[Finding]) -> Value {
+pub fn json(server: &str, findings: &[DoctorFinding]) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "server": server,

@@ -5,7 +5,7 @@ use super::fetched::{
     CONFIGURATION, ClusterView, DEFINITION, DEPLOYMENT, Fetched, LAUNCH_CONFIGURATION, Probe, SERVICE,
     Version,
 };
-use super::finding::{Finding, Level, outcome};
+use super::finding::{DoctorFinding, Level, outcome};
 use super::rights::needed;
 use super::testing::{NAMESPACE, certify, change, full, lite, namespace, node, now, webhook};
 use super::{command_line::CommandLine, print};
@@ -23,7 +23,7 @@ use std::time::Duration;
 /// A broken installation: its name, the correct installation, and the change.
 pub(super) type Break = (&'static str, fn() -> ClusterView, fn(&mut ClusterView));
 
-fn findings(seen: &ClusterView) -> Vec<Finding> {
+fn findings(seen: &ClusterView) -> Vec<DoctorFinding> {
     all(seen, &CommandLine::new(&Access::default(), NAMESPACE))
 }
 

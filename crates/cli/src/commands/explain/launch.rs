@@ -63,7 +63,7 @@ pub async fn unordered(connection: &Connection, loaded: &Loaded, name: &str) -> 
 }
 
 async fn get<T: serde::de::DeserializeOwned>(connection: &Connection, target: &Target) -> kube::Result<T> {
-    let resource = Resource::of(target.kind);
+    let resource = Resource::from_kind(target.kind);
     let request = Request::new(resource.path(Some(&target.namespace)))
         .get(&target.name, &GetParams::default())
         .map_err(kube::Error::BuildRequest)?;

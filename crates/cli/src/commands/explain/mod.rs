@@ -7,7 +7,7 @@ mod node;
 mod render;
 mod reservation;
 
-use super::target::Target;
+use super::target::CommandTarget;
 use crate::cli::{Access, InNamespace};
 use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::load::{Loaded, Sequences, load};
@@ -42,12 +42,12 @@ pub struct Arguments {
 
 pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let Arguments { object, place, output } = arguments;
-    let target = Target::parse(&object).map_err(|problem| anyhow!(problem))?;
+    let target = CommandTarget::parse(&object).map_err(|problem| anyhow!(problem))?;
     let connection = Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
     let now = Timestamp::now();
     let mut gaps = Vec::new();
     let (loaded, line) = match target {
-        Target::Pod(name) => {
+        CommandTarget::Pod(name) => {
             let waits = agent::line(&connection, &name, now, &mut gaps).await?;
             let sequences = match Sequences::load(&connection, &connection.namespace).await {
                 // A cluster can use agents without having sequences installed.
@@ -62,9 +62,9 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
             let line = agent::instead_of(line, waits);
             (loaded, line)
         }
-        Target::Order(name) => reservation::order(&connection, &name, now).await?,
-        Target::Ticket(name) => reservation::ticket(&connection, &name, now).await?,
-        Target::Sequence(name) => {
+        CommandTarget::Order(name) => reservation::order(&connection, &name, now).await?,
+        CommandTarget::Ticket(name) => reservation::ticket(&connection, &name, now).await?,
+        CommandTarget::Sequence(name) => {
             let sequences = Sequences::load(&connection, &connection.namespace).await?;
             let object = sequences.named(&connection.namespace, &name)?;
             let facts = object.facts();

@@ -105,6 +105,6 @@ impl From<Target> for ObjectReference {
         let Target { kind, namespace, name, uid } = target;
         let (namespace, name) = (namespace.to_string(), name.to_string());
         let uid = uid.as_ref().map(Uid::to_string);
-        ObjectReference { kind: Resource::of(kind).kind, namespace, name, uid }
+        ObjectReference { kind: Resource::from_kind(kind).kind, namespace, name, uid }
     }
 }

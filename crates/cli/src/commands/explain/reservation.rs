@@ -11,7 +11,7 @@ use rollcall_api::reservation::OrderObject;
 use rollcall_api::watch::Meta;
 use rollcall_core::line::Line;
 use rollcall_core::reservation::explain::{
-    Looked, Rooms, Written, explain_order, explain_ticket, without_room,
+    FetchedData, Rooms, Written, explain_order, explain_ticket, without_room,
 };
 use rollcall_core::reservation::spec::Ticket;
 use rollcall_core::reservation::ticket::NO_ROOM;
@@ -75,8 +75,8 @@ pub async fn ticket(connection: &Connection, name: &str, now: Timestamp) -> Resu
         true => rooms(connection, &objects, &facts, &mut loaded.gaps).await?,
         false => Vec::new(),
     };
-    let looked = Looked { rooms: &occupied, pods_known: objects.pods_known };
-    let line = explain_ticket(loaded.index.reservation_facts(), &facts, looked, now);
+    let fetched = FetchedData { rooms: &occupied, pods_known: objects.pods_known };
+    let line = explain_ticket(loaded.index.reservation_facts(), &facts, fetched, now);
     Ok((loaded, line))
 }
 
@@ -207,8 +207,8 @@ mod tests {
         let mut text = String::new();
         for ticket in objects.tickets.iter().map(TicketObject::facts) {
             let rooms = rooms_of(&objects, &ticket, &pods());
-            let looked = Looked { rooms: &rooms, pods_known: true };
-            text += &drawn(explain_ticket(facts, &ticket, looked, testing::now()));
+            let fetched = FetchedData { rooms: &rooms, pods_known: true };
+            text += &drawn(explain_ticket(facts, &ticket, fetched, testing::now()));
             text += "\n";
         }
         insta::assert_snapshot!(text);

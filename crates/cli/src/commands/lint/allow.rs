@@ -20,7 +20,7 @@ pub struct Comments {
 }
 
 impl Comments {
-    pub fn of(text: &str) -> Comments {
+    pub fn parse(text: &str) -> Comments {
         let mut comments = Comments::default();
         // Fast path: most texts have no such comments, and some are megabytes long.
         if !text.contains(WORDS) {
@@ -70,7 +70,7 @@ impl Comments {
 }
 
 /// Returns the rule with a code that the user typed, in any case.
-pub fn known(code: &str) -> Result<&'static super::rule::Rule> {
+pub fn find_rule(code: &str) -> Result<&'static super::rule::Rule> {
     rules::find(&code.to_uppercase()).ok_or_else(|| {
         let codes = rules::ALL.iter().map(|rule| rule.code);
         anyhow!("unknown rule {code:?}{}", suggestion(code, codes))
@@ -95,7 +95,7 @@ c: 3
 d: '#' # rollcall: allow RC205 is fine
 e: 5
 ";
-        let comments = Comments::of(text);
+        let comments = Comments::parse(text);
         let allowed = |code: &str| (1..=10).filter(|line| comments.allow(code, *line)).collect::<Vec<_>>();
         assert_eq!(allowed("RC201"), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(allowed("RC202"), [3]);
@@ -107,9 +107,9 @@ e: 5
 
     #[test]
     fn unknown_codes_are_kept_for_a_word_about_them() {
-        let comments = Comments::of("a: 1\nb: 2 # rollcall: allow RC999 RC201\n");
+        let comments = Comments::parse("a: 1\nb: 2 # rollcall: allow RC999 RC201\n");
         assert_eq!(comments.unknown, [(2, "RC999".to_owned())]);
         assert!(comments.allow("RC201", 2));
-        assert!(!Comments::of("a: x# rollcall: allow RC201\n").allow("RC201", 1), "no comment");
+        assert!(!Comments::parse("a: x# rollcall: allow RC201\n").allow("RC201", 1), "no comment");
     }
 }

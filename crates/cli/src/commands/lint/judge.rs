@@ -2,13 +2,13 @@
 
 use super::allow::Comments;
 use super::manifests::Manifests;
-use super::rule::{Finding, Findings, PointsAt, Severity};
+use super::rule::{Findings, LintFinding, PointsAt, Severity};
 use super::rules;
 use crate::commands::simulate::source_spans::SourceSpan;
 use std::collections::BTreeSet;
 
 /// Limit of reported findings; further ones are only counted.
-const MOST: usize = 10_000;
+const MOST_REPORTED: usize = 10_000;
 
 pub struct Judgement {
     pub findings: Vec<Located>,
@@ -21,7 +21,7 @@ pub struct Judgement {
 
 /// A finding with its place in the source text.
 pub struct Located {
-    pub finding: Finding,
+    pub finding: LintFinding,
     pub place: Option<Place>,
 }
 
@@ -34,11 +34,11 @@ pub struct Place {
 }
 
 impl Judgement {
-    pub fn of(manifests: &Manifests, allowed: &BTreeSet<&'static str>) -> Judgement {
+    pub fn from_manifests(manifests: &Manifests, allowed: &BTreeSet<&'static str>) -> Judgement {
         let rules: Vec<_> = rules::ALL.iter().copied().filter(|rule| !allowed.contains(rule.code)).collect();
         let comments: Vec<Comments> =
-            manifests.sources.iter().map(|source| Comments::of(source.spans.text())).collect();
-        let found = without_echoes(Findings::of(&rules, manifests));
+            manifests.sources.iter().map(|source| Comments::parse(source.spans.text())).collect();
+        let found = without_echoes(Findings::collect(&rules, manifests));
         let mut findings: Vec<Located> =
             found.into_iter().map(|finding| located(manifests, finding)).collect();
         findings.retain(|located| match &located.place {
@@ -55,8 +55,8 @@ impl Judgement {
                 located.finding.rule.code,
             )
         });
-        let left_out = findings.len().saturating_sub(MOST);
-        findings.truncate(MOST);
+        let left_out = findings.len().saturating_sub(MOST_REPORTED);
+        findings.truncate(MOST_REPORTED);
         let mut notes = Vec::new();
         for (source, comments) in manifests.sources.iter().zip(&comments) {
             for (line, code) in &comments.unknown {
@@ -72,16 +72,16 @@ impl Judgement {
 }
 
 /// Drops findings of general rules (RC0xx) about fields that also have a finding of a more specific rule.
-fn without_echoes(found: Vec<Finding>) -> Vec<Finding> {
+fn without_echoes(found: Vec<LintFinding>) -> Vec<LintFinding> {
     let place =
-        |finding: &Finding| (finding.namespace.clone(), finding.object.clone(), finding.field.clone());
+        |finding: &LintFinding| (finding.namespace.clone(), finding.object.clone(), finding.field.clone());
     let special: BTreeSet<_> =
         found.iter().filter(|finding| !rules::is_general(finding.rule)).map(place).collect();
-    let keep = |finding: &Finding| !rules::is_general(finding.rule) || !special.contains(&place(finding));
+    let keep = |finding: &LintFinding| !rules::is_general(finding.rule) || !special.contains(&place(finding));
     found.into_iter().filter(keep).collect()
 }
 
-fn located(manifests: &Manifests, finding: Finding) -> Located {
+fn located(manifests: &Manifests, finding: LintFinding) -> Located {
     let place = finding.origin.as_ref().map(|(source, path)| {
         let from = &manifests.sources[*source];
         let span = match finding.points_at {

@@ -12,13 +12,13 @@ use serde_json::Value;
 const DEFAULT_NAMESPACE: &str = "default";
 
 pub struct Manifests<'a> {
-    pub sources: Vec<Source<'a>>,
+    pub sources: Vec<ManifestSource<'a>>,
     pub objects: Vec<Object>,
     /// Whether the objects come from a cluster, whose API server has filled in defaults.
     pub live: bool,
 }
 
-pub struct Source<'a> {
+pub struct ManifestSource<'a> {
     pub name: &'a str,
     pub spans: SourceSpans<'a>,
 }
@@ -81,24 +81,24 @@ impl<'a> Manifests<'a> {
     pub fn read(texts: &'a [Text]) -> Result<Manifests<'a>> {
         let (mut sources, mut objects) = (Vec::new(), Vec::new());
         for (number, Text { name, text }) in texts.iter().enumerate() {
-            let spans = SourceSpans::of(text);
+            let spans = SourceSpans::new(text);
             for Placed { value, path, place: _ } in documents::placed(name, &spans, "lint")? {
                 objects.push(Object::new(value, Some((number, path))));
             }
-            sources.push(Source { name, spans });
+            sources.push(ManifestSource { name, spans });
         }
         Ok(Manifests { sources, objects, live: false })
     }
 
-    pub fn of(&self, kind: Kind) -> impl Iterator<Item = &Object> {
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Object> {
         self.objects.iter().filter(move |object| object.kind == Some(kind))
     }
 
     pub fn named(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Object> {
-        self.of(kind).find(|object| object.namespace == namespace && object.name == name)
+        self.of_kind(kind).find(|object| object.namespace == namespace && object.name == name)
     }
 
     pub fn in_namespace<'m>(&'m self, kind: Kind, namespace: &'m str) -> impl Iterator<Item = &'m Object> {
-        self.of(kind).filter(move |object| object.namespace == namespace)
+        self.of_kind(kind).filter(move |object| object.namespace == namespace)
     }
 }

@@ -71,13 +71,13 @@ pub struct Arguments {
     live: bool,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Format,
+    output: LintFormat,
     #[command(flatten)]
     place: InNamespace,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum LintFormat {
     #[default]
     Text,
     Json,
@@ -88,11 +88,11 @@ enum Format {
 pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let Arguments { files, strict, allow, explain, live, output, place } = arguments;
     if let Some(code) = explain {
-        console::data(&Shown::drawing(&explain::text(allow::known(&code)?)))?;
+        console::data(&Shown::drawing(&explain::text(allow::find_rule(&code)?)))?;
         return Ok(Outcome::Done);
     }
     let allowed: BTreeSet<&'static str> =
-        allow.iter().map(|code| allow::known(code).map(|rule| rule.code)).collect::<Result<_>>()?;
+        allow.iter().map(|code| allow::find_rule(code).map(|rule| rule.code)).collect::<Result<_>>()?;
     let judgement = if live {
         let manifests = live::manifests(&access, place.namespace.as_deref()).await?;
         judge(&manifests, &allowed, output)?
@@ -106,14 +106,14 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     Ok(outcome(&judgement, strict))
 }
 
-fn judge(manifests: &Manifests, allowed: &BTreeSet<&'static str>, format: Format) -> Result<Judgement> {
-    let judgement = Judgement::of(manifests, allowed);
+fn judge(manifests: &Manifests, allowed: &BTreeSet<&'static str>, format: LintFormat) -> Result<Judgement> {
+    let judgement = Judgement::from_manifests(manifests, allowed);
     judgement.notes.iter().for_each(|note| console::note(note.as_str()));
     match format {
-        Format::Text => console::data(&Shown::drawing(&output::text::text(manifests, &judgement)))?,
-        Format::Json => console::json(&output::json::report(&judgement))?,
-        Format::Sarif => console::json(&output::sarif::log(&judgement))?,
-        Format::Github => console::document(&output::github::text(&judgement))?,
+        LintFormat::Text => console::data(&Shown::drawing(&output::text::text(manifests, &judgement)))?,
+        LintFormat::Json => console::json(&output::json::report(&judgement))?,
+        LintFormat::Sarif => console::json(&output::sarif::log(&judgement))?,
+        LintFormat::Github => console::document(&output::github::text(&judgement))?,
     }
     Ok(judgement)
 }

@@ -3,7 +3,7 @@
 use super::clean::clean;
 use super::field::Field;
 use super::manifests::{Manifests, Object};
-use super::view::Scene;
+use super::view::ManifestFacts;
 use crate::commands::simulate::source_spans::PathSegment;
 use serde::Serialize;
 
@@ -43,17 +43,17 @@ pub struct Rule {
     pub hint: &'static str,
     /// Whether the rule is about omitted fields. It is skipped for live objects, because the API server fills in defaults.
     pub about_absence: bool,
-    pub check: fn(&Scene, &mut Findings),
+    pub check: fn(&ManifestFacts, &mut Findings),
 }
 
 /// Collects the findings of one rule.
 pub struct Findings {
     rule: &'static Rule,
-    found: Vec<Finding>,
+    found: Vec<LintFinding>,
 }
 
 #[derive(Debug)]
-pub struct Finding {
+pub struct LintFinding {
     pub rule: &'static Rule,
     pub message: String,
     pub hint: String,
@@ -75,38 +75,38 @@ pub enum PointsAt {
 
 impl Findings {
     /// Returns the findings of `rules`.
-    pub fn of(rules: &[&'static Rule], manifests: &Manifests) -> Vec<Finding> {
-        let scene = Scene::new(manifests);
+    pub fn collect(rules: &[&'static Rule], manifests: &Manifests) -> Vec<LintFinding> {
+        let facts = ManifestFacts::new(manifests);
         let mut all = Vec::new();
         for rule in rules.iter().filter(|rule| !(manifests.live && rule.about_absence)) {
             let mut findings = Findings { rule, found: Vec::new() };
-            (rule.check)(&scene, &mut findings);
+            (rule.check)(&facts, &mut findings);
             all.append(&mut findings.found);
         }
         all
     }
 
     /// Adds a finding that points at a value.
-    pub fn at(&mut self, field: &Field, message: impl AsRef<str>) -> &mut Finding {
+    pub fn at(&mut self, field: &Field, message: impl AsRef<str>) -> &mut LintFinding {
         self.add(field, PointsAt::Value, message.as_ref())
     }
 
     /// Adds a finding that points at the key of a field: the field should not exist, or something is missing in it.
-    pub fn at_key(&mut self, field: &Field, message: impl AsRef<str>) -> &mut Finding {
+    pub fn at_key(&mut self, field: &Field, message: impl AsRef<str>) -> &mut LintFinding {
         self.add(field, PointsAt::Key, message.as_ref())
     }
 
     /// Adds a finding about an object as a whole.
-    pub fn about(&mut self, object: &Object, message: impl AsRef<str>) -> &mut Finding {
+    pub fn about(&mut self, object: &Object, message: impl AsRef<str>) -> &mut LintFinding {
         self.add(&object.title(), PointsAt::Value, message.as_ref())
     }
 
-    fn add(&mut self, field: &Field, points_at: PointsAt, message: &str) -> &mut Finding {
+    fn add(&mut self, field: &Field, points_at: PointsAt, message: &str) -> &mut LintFinding {
         let object = field.object;
         let origin = object.origin.as_ref().map(|(source, path)| {
             (*source, path.iter().cloned().chain(field.path().iter().cloned()).collect())
         });
-        self.found.push(Finding {
+        self.found.push(LintFinding {
             rule: self.rule,
             message: clean(message),
             hint: self.rule.hint.to_owned(),
@@ -120,7 +120,7 @@ impl Findings {
     }
 }
 
-impl Finding {
+impl LintFinding {
     /// Replaces the hint of the rule by one for this finding.
     pub fn hint(&mut self, hint: impl AsRef<str>) {
         self.hint = clean_lines(hint.as_ref());

@@ -18,7 +18,7 @@ fn example(code: &str, name: &str) -> Vec<Text> {
 
 fn judged(texts: &[Text]) -> (Vec<&'static str>, String) {
     let manifests = Manifests::read(texts).unwrap_or_else(|error| panic!("{error}"));
-    let judgement = Judgement::of(&manifests, &BTreeSet::new());
+    let judgement = Judgement::from_manifests(&manifests, &BTreeSet::new());
     let codes = judgement.findings.iter().map(|located| located.finding.rule.code).collect();
     let text = output::text::text(&manifests, &judgement);
     (codes, anstream::adapter::strip_str(&text).to_string())
@@ -44,7 +44,7 @@ fn good_examples_have_no_error_and_no_warning() {
     for rule in ALL {
         let texts = example(rule.code, "good.yaml");
         let manifests = Manifests::read(&texts).expect("it can be read");
-        let judgement = Judgement::of(&manifests, &BTreeSet::new());
+        let judgement = Judgement::from_manifests(&manifests, &BTreeSet::new());
         let wrong = judgement.count(Severity::Error) + judgement.count(Severity::Warning);
         assert_eq!(wrong, 0, "{}", judged(&texts).1);
     }
@@ -69,7 +69,7 @@ fn codes_are_in_order_and_titles_tell_them_apart() {
     }
 }
 
-fn one(text: &str) -> Vec<Text> {
+fn single_text(text: &str) -> Vec<Text> {
     vec![Text { name: "a.yaml".into(), text: text.into() }]
 }
 
@@ -79,9 +79,9 @@ const NEVER: &str =
 #[test]
 fn allowed_by_argument_and_by_comment() {
     let codes = |text: &str, allowed: &[&'static str]| -> Vec<&'static str> {
-        let texts = one(text);
+        let texts = single_text(text);
         let manifests = Manifests::read(&texts).expect("it can be read");
-        let judgement = Judgement::of(&manifests, &allowed.iter().copied().collect());
+        let judgement = Judgement::from_manifests(&manifests, &allowed.iter().copied().collect());
         judgement.findings.iter().map(|located| located.finding.rule.code).collect()
     };
     assert!(codes(NEVER, &[]).contains(&"RC244"));
@@ -97,7 +97,7 @@ fn allowed_by_argument_and_by_comment() {
 #[test]
 fn nothing_in_a_file_steers_the_terminal() {
     let text = NEVER.replace("name: a", "name: \"a\\x1b[2J\\u202e\"");
-    let (_, said) = judged(&one(&text));
+    let (_, said) = judged(&single_text(&text));
     assert!(said.contains('\u{fffd}') && !said.contains(['\x1b', '\u{202e}']), "{said}");
 }
 
@@ -137,7 +137,7 @@ fn no_value_makes_a_rule_panic() {
                 let mut changed = whole.clone();
                 *changed.pointer_mut(place).expect("it is there") = odd[(count + number) % odd.len()].clone();
                 manifests.objects[number] = manifests::Object::new(changed, None);
-                rule::Findings::of(&ALL, &manifests);
+                rule::Findings::collect(&ALL, &manifests);
             }
             manifests.objects[number] = manifests::Object::new(whole, None);
         }

@@ -3,7 +3,7 @@
 mod group;
 mod pod;
 
-use super::target::Target;
+use super::target::CommandTarget;
 use crate::cli::{Access, InNamespace};
 use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::outcome::Outcome;
@@ -43,18 +43,22 @@ pub struct Arguments {
 pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let Arguments { target, group, reason, gate, place } = arguments;
     let target = match target.as_slice() {
-        [name] if !name.contains('/') => Target::Sequence(name.clone()),
-        words => Target::parse(words).map_err(|problem| anyhow!(problem))?,
+        [name] if !name.contains('/') => CommandTarget::Sequence(name.clone()),
+        words => CommandTarget::parse(words).map_err(|problem| anyhow!(problem))?,
     };
     let connect = || Connection::open(&access, place.namespace.as_deref(), REQUEST_TIMEOUT);
     match target {
-        Target::Pod(name) if group.is_empty() => pod::release(&connect().await?, &name, gate, reason).await,
-        Target::Pod(name) => bail!("--group: pod/{name} is a pod; name a sequence to open one of its groups"),
-        Target::Sequence(name) if reason.is_some() || gate.is_some() => {
+        CommandTarget::Pod(name) if group.is_empty() => {
+            pod::release(&connect().await?, &name, gate, reason).await
+        }
+        CommandTarget::Pod(name) => {
+            bail!("--group: pod/{name} is a pod; name a sequence to open one of its groups")
+        }
+        CommandTarget::Sequence(name) if reason.is_some() || gate.is_some() => {
             bail!("--reason and --gate are for pods; did you mean pod/{name}?")
         }
-        Target::Sequence(name) => group::open(&connect().await?, &name, &group).await,
-        Target::Order(name) | Target::Ticket(name) => {
+        CommandTarget::Sequence(name) => group::open(&connect().await?, &name, &group).await,
+        CommandTarget::Order(name) | CommandTarget::Ticket(name) => {
             bail!("{name} holds no pods; name the pod to run without reserved capacity: pod/NAME")
         }
     }

@@ -97,8 +97,8 @@ fn in_between(ticket: &Ticket) -> String {
 /// removed with the permissions of the user of this command. A pod that no sequence holds and that waits for a ticket
 /// loses its ticket gate.
 fn ours(loaded: &Loaded, pod: &Pod) -> Vec<Arc<str>> {
-    let claims = loaded.index.facts().claims_on(pod.uid);
-    let specs = claims.filter_map(|claim| loaded.index.sequences.get(claim.sequence)?.spec());
+    let memberships = loaded.index.facts().memberships_of(pod.uid);
+    let specs = memberships.filter_map(|membership| loaded.index.sequences.get(membership.sequence)?.spec());
     let mut gates: BTreeSet<Arc<str>> = specs.map(|spec| spec.gate.clone()).collect();
     gates.insert(names::SEQUENCE_GATE.into());
     let held: Vec<Arc<str>> = pod.gates.iter().filter(|gate| gates.contains(*gate)).cloned().collect();

@@ -24,11 +24,11 @@ pub struct Arguments {
     place: InNamespace,
     /// Output format
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Format,
+    output: ListFormat,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ListFormat {
     #[default]
     Text,
     /// Like text, with more columns
@@ -51,7 +51,7 @@ fn some(names: &[&str]) -> String {
 struct Question {
     connection: Connection,
     all_namespaces: bool,
-    output: Format,
+    output: ListFormat,
 }
 
 /// Optional columns of the table.
@@ -80,15 +80,16 @@ impl Question {
         text: fn(&[V], Columns, Timestamp) -> Shown,
     ) -> Result<Outcome> {
         match (self.output, self.namespace()) {
-            (Format::Json, _) => output::json(&json!({"items": views}))?,
-            (Format::Text | Format::Wide, None) if views.is_empty() => {
+            (ListFormat::Json, _) => output::json(&json!({"items": views}))?,
+            (ListFormat::Text | ListFormat::Wide, None) if views.is_empty() => {
                 output::note(format!("no {what} in any namespace"));
             }
-            (Format::Text | Format::Wide, Some(namespace)) if views.is_empty() => {
+            (ListFormat::Text | ListFormat::Wide, Some(namespace)) if views.is_empty() => {
                 output::note(format!("no {what} in namespace {namespace}; -A lists all namespaces"));
             }
-            (Format::Text | Format::Wide, namespace) => {
-                let columns = Columns { namespace: namespace.is_none(), wide: self.output == Format::Wide };
+            (ListFormat::Text | ListFormat::Wide, namespace) => {
+                let columns =
+                    Columns { namespace: namespace.is_none(), wide: self.output == ListFormat::Wide };
                 output::data(&text(views, columns, Timestamp::now()))?;
             }
         }

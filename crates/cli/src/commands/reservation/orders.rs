@@ -31,7 +31,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
 /// The data shown for an Order.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct View {
+struct OrderView {
     namespace: String,
     name: String,
     created: Timestamp,
@@ -45,7 +45,7 @@ struct View {
     requests: String,
 }
 
-fn views(orders: &[OrderObject], tickets: &[TicketObject]) -> Vec<View> {
+fn views(orders: &[OrderObject], tickets: &[TicketObject]) -> Vec<OrderView> {
     let mut pending: BTreeMap<Uid, Vec<&TicketObject>> = BTreeMap::new();
     for ticket in tickets {
         let waits =
@@ -58,7 +58,7 @@ fn views(orders: &[OrderObject], tickets: &[TicketObject]) -> Vec<View> {
         let meta = &object.metadata;
         let status = object.status().unwrap_or_default();
         let spec = object.facts().spec.ok();
-        View {
+        OrderView {
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
             created: meta.created(),
@@ -122,7 +122,7 @@ fn strategy(spec: &OrderSpec) -> String {
     format!("{strategy}/{refresh}")
 }
 
-fn text(views: &[View], columns: Columns, now: Timestamp) -> Shown {
+fn text(views: &[OrderView], columns: Columns, now: Timestamp) -> Shown {
     let Columns { namespace, wide } = columns;
     let mut head = vec!["NAME", "MODE", "DESIRED", "READY", "CLAIMED", "NEXT", "AGE"];
     if wide {
@@ -132,7 +132,7 @@ fn text(views: &[View], columns: Columns, now: Timestamp) -> Shown {
     if namespace {
         head.insert(0, "NAMESPACE");
     }
-    let row = |view: &View| {
+    let row = |view: &OrderView| {
         let OrderStatus { mode, desired_replicas, available_replicas, claimed_replicas, .. } = &view.status;
         let number = |number: &Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
         let next = view.status.next_schedule_time.as_ref().map(|next| next.0);

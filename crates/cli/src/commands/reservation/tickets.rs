@@ -15,14 +15,14 @@ use serde::Serialize;
 pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let question = Question::open(&access, arguments).await?;
     let tickets = tickets(&question.connection, question.namespace()).await?;
-    let views: Vec<View> = tickets.iter().map(View::new).collect();
+    let views: Vec<TicketView> = tickets.iter().map(TicketView::new).collect();
     question.answer("tickets", &views, text)
 }
 
 /// The data shown for a ticket.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct View {
+struct TicketView {
     namespace: String,
     name: String,
     created: Timestamp,
@@ -34,12 +34,12 @@ struct View {
     requests: String,
 }
 
-impl View {
-    fn new(object: &TicketObject) -> View {
+impl TicketView {
+    fn new(object: &TicketObject) -> TicketView {
         let meta = &object.metadata;
         let status = object.status().unwrap_or_default();
         let requests = object.facts().spec.map(|spec| amounts(&spec.requests)).unwrap_or_default();
-        View {
+        TicketView {
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
             created: meta.created(),
@@ -62,7 +62,7 @@ fn waits(status: &TicketStatus) -> String {
     }
 }
 
-fn text(views: &[View], columns: Columns, now: Timestamp) -> Shown {
+fn text(views: &[TicketView], columns: Columns, now: Timestamp) -> Shown {
     let Columns { namespace, wide } = columns;
     let mut head = vec!["NAME", "PHASE", "NODE", "CLAIMED-BY", "EXPIRES", "AGE"];
     if wide {
@@ -72,7 +72,7 @@ fn text(views: &[View], columns: Columns, now: Timestamp) -> Shown {
     if namespace {
         head.insert(0, "NAMESPACE");
     }
-    let row = |view: &View| {
+    let row = |view: &TicketView| {
         let TicketStatus { phase, node_name, pod_name, guardian_pod, utilization_rate, .. } = &view.status;
         let mut row = vec![
             view.name.clone(),
@@ -112,9 +112,9 @@ mod tests {
 
     #[test]
     fn as_kubectl_prints_it_and_why_it_keeps_no_room() {
-        let views: Vec<View> = testing::tickets()
+        let views: Vec<TicketView> = testing::tickets()
             .iter()
-            .map(|ticket| View::new(&serde_json::from_value(ticket.clone()).expect("a ticket")))
+            .map(|ticket| TicketView::new(&serde_json::from_value(ticket.clone()).expect("a ticket")))
             .collect();
         let shown = |all_namespaces, wide| {
             text(&views, Columns { namespace: all_namespaces, wide }, testing::now()).as_str().to_owned()

@@ -20,7 +20,7 @@ const DEEPEST_LIST: usize = 8;
 const DEEPEST: usize = 128;
 
 /// An error: the problem, its position, and the expected content.
-pub struct Problem {
+pub struct DocumentProblem {
     pub what: String,
     pub expected: String,
     pub place: SourceSpan,
@@ -56,7 +56,7 @@ pub struct Placed {
 
 /// Parses the objects of one source; unpacks lists and skips empty documents.
 pub fn objects(file: &str, text: &str) -> Result<Vec<Given>> {
-    let placed = placed(file, &SourceSpans::of(text), "simulate")?.into_iter();
+    let placed = placed(file, &SourceSpans::new(text), "simulate")?.into_iter();
     let given = |Placed { value, path: _, place }| Given {
         value,
         origin: Origin { file: file.to_owned(), line: place.line },
@@ -67,7 +67,7 @@ pub fn objects(file: &str, text: &str) -> Result<Vec<Given>> {
 /// Like [`objects`], with the path of each object. `command` is the subcommand that a hint suggests.
 pub fn placed(file: &str, spans: &SourceSpans, command: &str) -> Result<Vec<Placed>> {
     let text = spans.text();
-    let source = Source { file, text, spans, command };
+    let source = DocumentSource { file, text, spans, command };
     let documents: Vec<Spanned<Value>> = serde_saphyr::from_multiple_with_options(text, options())
         .map_err(|error| source.problem(source.syntax(&error)))?;
     let mut objects = Vec::new();
@@ -78,14 +78,14 @@ pub fn placed(file: &str, spans: &SourceSpans, command: &str) -> Result<Vec<Plac
     Ok(objects)
 }
 
-struct Source<'a> {
+struct DocumentSource<'a> {
     file: &'a str,
     text: &'a str,
     spans: &'a SourceSpans<'a>,
     command: &'a str,
 }
 
-impl Source<'_> {
+impl DocumentSource<'_> {
     fn take(
         &self,
         value: Value,
@@ -93,12 +93,12 @@ impl Source<'_> {
         place: SourceSpan,
         objects: &mut Vec<Placed>,
     ) -> Result<()> {
-        let refuse = |problem: super::object::Problem| {
-            let super::object::Problem { what, expected, at } = problem;
+        let refuse = |problem: super::object::ObjectProblem| {
+            let super::object::ObjectProblem { what, expected, at } = problem;
             let segments: Vec<PathSegment> =
                 path.iter().cloned().chain(at.into_iter().map(PathSegment::Key)).collect();
             let place = self.spans.find(&segments).unwrap_or_else(|| place.clone());
-            self.problem(Problem { what, expected, place, help: None })
+            self.problem(DocumentProblem { what, expected, place, help: None })
         };
         super::object::check(&value).map_err(refuse)?;
         let Some(items) = super::object::items(&value) else {
@@ -107,7 +107,7 @@ impl Source<'_> {
         };
         if path.len() > 2 * DEEPEST_LIST {
             let expected = format!("expected at most {DEEPEST_LIST}");
-            return Err(self.problem(Problem {
+            return Err(self.problem(DocumentProblem {
                 what: "too many lists within lists".into(),
                 expected,
                 place,
@@ -124,8 +124,8 @@ impl Source<'_> {
     }
 
     /// Formats an error like a compiler: title, source line with the position marked, and the expected content.
-    fn problem(&self, problem: Problem) -> anyhow::Error {
-        let Problem { what, expected, place, help } = problem;
+    fn problem(&self, problem: DocumentProblem) -> anyhow::Error {
+        let DocumentProblem { what, expected, place, help } = problem;
         // The library escapes the text of the source, but not the file name or `expected`.
         let (file, expected) = (self.file.shown(), expected.shown());
         let document = document_number(self.text, place.line);
@@ -141,7 +141,7 @@ impl Source<'_> {
     }
 
     /// Describes a parser error in words that need no knowledge of the parser.
-    fn syntax(&self, error: &Error) -> Problem {
+    fn syntax(&self, error: &Error) -> DocumentProblem {
         let text = self.text;
         let place = error.location().map_or(SourceSpan::START, |location| self.spans.at(location));
         let (what, expected) = match error {
@@ -181,7 +181,7 @@ impl Source<'_> {
         } else {
             None
         };
-        Problem { what, expected, place, help }
+        DocumentProblem { what, expected, place, help }
     }
 }
 

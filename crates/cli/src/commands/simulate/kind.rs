@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow};
 use rollcall_sim::kinds::Kind;
 
 /// Short names of kubectl.
-const SHORT: [(&str, Kind); 16] = [
+const SHORT_NAMES: [(&str, Kind); 16] = [
     ("ns", Kind::Namespace),
     ("no", Kind::Node),
     ("pc", Kind::PriorityClass),
@@ -27,7 +27,7 @@ const SHORT: [(&str, Kind); 16] = [
 /// Parses a kind: `deployment`, `deployments`, `Deployment` or `deploy`.
 pub fn kind_named(text: &str) -> Result<Kind> {
     let lower = text.to_lowercase();
-    if let Some((_, kind)) = SHORT.iter().find(|(short, _)| *short == lower) {
+    if let Some((_, kind)) = SHORT_NAMES.iter().find(|(short, _)| *short == lower) {
         return Ok(*kind);
     }
     let named = |kind: &Kind| kind.info().name.to_lowercase() == lower || kind.info().plural == lower;
@@ -80,7 +80,7 @@ mod tests {
         for text in ["deployment", "deployments", "Deployment", "deploy"] {
             assert_eq!(kind_named(text).unwrap(), Kind::Deployment, "{text}");
         }
-        for (short, kind) in SHORT {
+        for (short, kind) in SHORT_NAMES {
             assert_eq!(kind_named(short).unwrap(), kind);
         }
         assert_eq!(

@@ -75,11 +75,11 @@ pub struct Arguments {
     all_pods: bool,
     /// Output format; html is a single self-contained page
     #[arg(short, long, value_name = "FORMAT", value_enum, default_value_t)]
-    output: Format,
+    output: SimulateFormat,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum SimulateFormat {
     #[default]
     Text,
     Json,
@@ -102,17 +102,17 @@ fn plan(arguments: Arguments) -> Result<Plan> {
     Ok(Plan { objects, nodes, ready_after, fail, at, seed, until })
 }
 
-fn show(report: &Report, title: &str, format: Format, all_pods: bool) -> Result<()> {
+fn show(report: &Report, title: &str, format: SimulateFormat, all_pods: bool) -> Result<()> {
     match format {
-        Format::Json => output::json(report),
-        Format::Html => output::document(&html(report, title)?),
-        Format::Text => output::data(&picture(report, all_pods)),
+        SimulateFormat::Json => output::json(report),
+        SimulateFormat::Html => output::document(&html(report, title)?),
+        SimulateFormat::Text => output::data(&picture(report, all_pods)),
     }
 }
 
 /// Draws the run as text, as wide as the terminal.
 pub fn picture(report: &Report, all_pods: bool) -> Shown {
-    let room = text::Room { width: output::width().unwrap_or(text::USUAL_WIDTH), all_pods };
+    let room = text::PictureLimits { width: output::width().unwrap_or(text::USUAL_WIDTH), all_pods };
     text::text(report, room)
 }
 

@@ -4,14 +4,14 @@ use serde_json::{Map, Value};
 
 /// An error in an object, and the path of the field.
 #[derive(Debug)]
-pub struct Problem {
+pub struct ObjectProblem {
     pub what: String,
     pub expected: String,
     pub at: Vec<String>,
 }
 
-fn problem(what: impl Into<String>, expected: impl Into<String>, at: &[&str]) -> Problem {
-    Problem {
+fn problem(what: impl Into<String>, expected: impl Into<String>, at: &[&str]) -> ObjectProblem {
+    ObjectProblem {
         what: what.into(),
         expected: expected.into(),
         at: at.iter().map(|key| key.to_string()).collect(),
@@ -19,9 +19,9 @@ fn problem(what: impl Into<String>, expected: impl Into<String>, at: &[&str]) ->
 }
 
 /// Checks that the value can be an object or a list of objects.
-pub fn check(value: &Value) -> Result<(), Problem> {
+pub fn check(value: &Value) -> Result<(), ObjectProblem> {
     let Value::Object(object) = value else {
-        let what = format!("{} is not a Kubernetes object", found(value));
+        let what = format!("{} is not a Kubernetes object", describe_value(value));
         return Err(problem(what, "expected apiVersion, kind and metadata", &[]));
     };
     text(object, "apiVersion", "such as v1 or apps/v1")?;
@@ -29,7 +29,9 @@ pub fn check(value: &Value) -> Result<(), Problem> {
     if is_list(object) {
         return match &object.get("items") {
             None | Some(Value::Null | Value::Array(_)) => Ok(()),
-            Some(other) => Err(problem(format!("items is {}", found(other)), "expected a list", &["items"])),
+            Some(other) => {
+                Err(problem(format!("items is {}", describe_value(other)), "expected a list", &["items"]))
+            }
         };
     }
     let metadata = match object.get("metadata") {
@@ -38,19 +40,19 @@ pub fn check(value: &Value) -> Result<(), Problem> {
             return Err(problem(format!("the {kind} has no metadata"), "expected metadata with a name", &[]));
         }
         Some(other) => {
-            let what = format!("metadata is {}", found(other));
+            let what = format!("metadata is {}", describe_value(other));
             return Err(problem(what, "expected metadata with a name", &["metadata"]));
         }
     };
     check_metadata(kind, metadata)
 }
 
-fn check_metadata(kind: &str, metadata: &Map<String, Value>) -> Result<(), Problem> {
+fn check_metadata(kind: &str, metadata: &Map<String, Value>) -> Result<(), ObjectProblem> {
     for field in ["name", "generateName", "namespace"] {
         match metadata.get(field) {
             None | Some(Value::Null | Value::String(_)) => {}
             Some(other) => {
-                let what = format!("metadata.{field} is {}", found(other));
+                let what = format!("metadata.{field} is {}", describe_value(other));
                 return Err(problem(what, "expected a string; quote it", &["metadata", field]));
             }
         }
@@ -66,12 +68,12 @@ fn check_metadata(kind: &str, metadata: &Map<String, Value>) -> Result<(), Probl
                 // YAML reads `country: no` as a boolean, which the API server rejects.
                 let wrong = entries.iter().find(|(_, value)| !value.is_string() && !value.is_null());
                 if let Some((key, value)) = wrong {
-                    let what = format!("metadata.{field}: {key} is {}", found(value));
+                    let what = format!("metadata.{field}: {key} is {}", describe_value(value));
                     return Err(problem(what, "expected a string; quote it", &["metadata", field, key]));
                 }
             }
             Some(other) => {
-                let what = format!("metadata.{field} is {}", found(other));
+                let what = format!("metadata.{field} is {}", describe_value(other));
                 return Err(problem(what, "expected a mapping of keys to strings", &["metadata", field]));
             }
         }
@@ -79,19 +81,19 @@ fn check_metadata(kind: &str, metadata: &Map<String, Value>) -> Result<(), Probl
     Ok(())
 }
 
-fn text<'a>(object: &'a Map<String, Value>, field: &str, example: &str) -> Result<&'a str, Problem> {
+fn text<'a>(object: &'a Map<String, Value>, field: &str, example: &str) -> Result<&'a str, ObjectProblem> {
     match object.get(field) {
         Some(Value::String(text)) if !text.is_empty() => Ok(text),
         None => Err(problem(format!("no {field}"), format!("expected {field}, {example}"), &[])),
         Some(other) => Err(problem(
-            format!("{field} is {}", found(other)),
+            format!("{field} is {}", describe_value(other)),
             format!("expected a string {example}"),
             &[field],
         )),
     }
 }
 
-fn found(value: &Value) -> String {
+fn describe_value(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(value) => format!("the boolean {value}"),

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use rollcall_api::duration::GoDuration;
 use rollcall_sim::kinds::Kind;
 use rollcall_sim::plan::{
-    Action, At, Fail, Given, NodePool, Pattern, ReadyAfter, SelectBy, Selector, Target,
+    Action, ActionTarget, At, Fail, Given, NodePool, Pattern, ReadyAfter, SelectBy, Selector,
 };
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -208,11 +208,11 @@ fn action(text: &str, read: &dyn Fn(&str) -> Result<Vec<Given>>) -> Result<Actio
     Ok(action)
 }
 
-fn target(text: &str, namespace: Option<String>) -> Result<Target> {
+fn target(text: &str, namespace: Option<String>) -> Result<ActionTarget> {
     let (kind, place) = text
         .split_once('/')
         .with_context(|| format!("{text:?} must be KIND/NAME, such as deployment/web"))?;
-    Ok(Target { kind: kind_named(kind)?, namespace, name: name(place)? })
+    Ok(ActionTarget { kind: kind_named(kind)?, namespace, name: name(place)? })
 }
 
 #[cfg(test)]

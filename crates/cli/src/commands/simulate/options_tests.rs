@@ -117,7 +117,7 @@ fn no_selector() {
 
 #[test]
 fn what_happens_meanwhile() {
-    let target = |kind, namespace: Option<&str>, name: &str| Target {
+    let target = |kind, namespace: Option<&str>, name: &str| ActionTarget {
         kind,
         namespace: namespace.map(Into::into),
         name: name.into(),

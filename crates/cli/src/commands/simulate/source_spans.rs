@@ -38,7 +38,7 @@ pub struct SourceSpans<'a> {
 }
 
 impl<'a> SourceSpans<'a> {
-    pub fn of(text: &'a str) -> SourceSpans<'a> {
+    pub fn new(text: &'a str) -> SourceSpans<'a> {
         SourceSpans { text, lines: OnceCell::new(), documents: OnceCell::new() }
     }
 

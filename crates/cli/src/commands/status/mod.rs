@@ -19,7 +19,7 @@ use rollcall_api::sequence::Phase;
 use serde_json::json;
 use std::io::IsTerminal;
 use std::time::Duration;
-use view::View;
+use view::SequenceView;
 
 /// Show the progress of sequences
 #[derive(clap::Args, Debug)]
@@ -60,7 +60,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     match name {
         None => all(&connection, all_namespaces, output).await,
         Some(name) if watch => watch::until_settled(&connection, &name, timeout, output).await,
-        Some(name) => one(&connection, &name, output).await,
+        Some(name) => show_one(&connection, &name, output).await,
     }
 }
 
@@ -69,7 +69,7 @@ async fn all(connection: &Connection, all_namespaces: bool, format: Format) -> R
         true => load::everywhere(connection).await?,
         false => load::in_namespace(connection, &connection.namespace).await?,
     };
-    let views: Vec<View> = objects.iter().map(View::new).collect();
+    let views: Vec<SequenceView> = objects.iter().map(SequenceView::new).collect();
     match format {
         Format::Json => output::json(&json!({"items": views}))?,
         Format::Text if views.is_empty() && all_namespaces => {
@@ -86,11 +86,11 @@ async fn all(connection: &Connection, all_namespaces: bool, format: Format) -> R
     Ok(Outcome::Done)
 }
 
-async fn one(connection: &Connection, name: &str, format: Format) -> Result<Outcome> {
+async fn show_one(connection: &Connection, name: &str, format: Format) -> Result<Outcome> {
     let objects = load::in_namespace(connection, &connection.namespace).await?;
     let sequences = Sequences { objects, gap: None };
     let object = sequences.named(&connection.namespace, name)?;
-    let view = View::new(object);
+    let view = SequenceView::new(object);
     unseen(object);
     match format {
         Format::Json => output::json(&view)?,

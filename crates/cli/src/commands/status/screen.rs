@@ -1,7 +1,7 @@
 //! Displays a sequence while it changes: redrawn in place on a terminal, appended line by line elsewhere.
 
 use super::tree::{self, Style};
-use super::view::View;
+use super::view::SequenceView;
 use crate::output::{self, Format};
 use crate::shown;
 use crate::shown::Shown;
@@ -19,7 +19,7 @@ pub struct Screen {
     terminal: bool,
     /// The current drawing, which the next one replaces.
     drawn: Shown,
-    last: Option<View>,
+    last: Option<SequenceView>,
     /// Text below the sequence.
     below: Shown,
 }
@@ -34,7 +34,7 @@ impl Screen {
         self.last.is_none()
     }
 
-    pub fn show(&mut self, view: View, now: Timestamp) -> Result<()> {
+    pub fn show(&mut self, view: SequenceView, now: Timestamp) -> Result<()> {
         if self.last.as_ref() == Some(&view) {
             return Ok(());
         }
@@ -66,7 +66,7 @@ impl Screen {
     }
 
     /// Prints a permanent line, above the drawing of the sequence if there is one.
-    pub fn say(&mut self, line: Shown) -> Result<()> {
+    pub fn print_line(&mut self, line: Shown) -> Result<()> {
         if !self.terminal {
             return output::data(&line);
         }
@@ -81,7 +81,7 @@ impl Screen {
         if self.terminal { output::data(&Shown::own("\n")) } else { Ok(()) }
     }
 
-    fn draw(&mut self, view: &View, now: Timestamp) -> Result<()> {
+    fn draw(&mut self, view: &SequenceView, now: Timestamp) -> Result<()> {
         let text = tree::text(view, Style { bars: true, rows: ROWS }, now) + self.below.clone();
         if text == self.drawn {
             return Ok(());
@@ -93,8 +93,8 @@ impl Screen {
 }
 
 /// Returns the changes between two views as log lines.
-fn changes(before: Option<&View>, view: &View, now: Timestamp) -> Shown {
-    let state = |view: &View| (view.status.phase, view.status.message.clone());
+fn changes(before: Option<&SequenceView>, view: &SequenceView, now: Timestamp) -> Shown {
+    let state = |view: &SequenceView| (view.status.phase, view.status.message.clone());
     let mut text = Shown::default();
     let known: BTreeMap<&str, &GroupStatus> = before
         .map(|before| before.status.groups.iter().map(|group| (group.name.as_str(), group)).collect())
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_log_has_only_what_is_new() {
-        let view = |object| View::new(&testing::sequence(object));
+        let view = |object| SequenceView::new(&testing::sequence(object));
         let before = view(testing::shop_in_progress());
         let mut next = testing::shop_in_progress();
         next["status"]["groups"][1]["arrived"] = 2.into();

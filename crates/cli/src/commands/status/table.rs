@@ -1,11 +1,11 @@
 //! The columns of `kubectl get podseq`.
 
-use super::view::View;
+use super::view::SequenceView;
 use crate::output::{age, table};
 use crate::shown::Shown;
 use jiff::Timestamp;
 
-pub fn text(views: &[View], all_namespaces: bool, now: Timestamp) -> Shown {
+pub fn text(views: &[SequenceView], all_namespaces: bool, now: Timestamp) -> Shown {
     let mut head = vec!["NAME", "PHASE", "GROUP", "READY", "AGE"];
     if all_namespaces {
         head.insert(0, "NAMESPACE");
@@ -14,7 +14,7 @@ pub fn text(views: &[View], all_namespaces: bool, now: Timestamp) -> Shown {
     table(&head, &rows)
 }
 
-fn row(view: &View, all_namespaces: bool, now: Timestamp) -> Vec<String> {
+fn row(view: &SequenceView, all_namespaces: bool, now: Timestamp) -> Vec<String> {
     let summary = view.status.summary.clone().unwrap_or_default();
     let mut row = vec![
         view.name.clone(),
@@ -36,7 +36,8 @@ mod tests {
 
     #[test]
     fn as_kubectl_prints_it() {
-        let views = [testing::shop_in_progress(), testing::shop()].map(|o| View::new(&testing::sequence(o)));
+        let views =
+            [testing::shop_in_progress(), testing::shop()].map(|o| SequenceView::new(&testing::sequence(o)));
         insta::assert_snapshot!(text(&views, false, testing::now()).as_str(), @r"
         NAME   PHASE        GROUP                   READY   AGE
         shop   InProgress   2/3 Application Layer   1/2     41s

@@ -1,6 +1,6 @@
 //! Draws a sequence as a tree: its groups, and the reasons why they wait.
 
-use super::view::View;
+use super::view::SequenceView;
 use crate::output::{BAD, BUSY, FAINT, GOOD, STRONG, styled};
 use crate::shown;
 use crate::shown::{Show, Shown};
@@ -23,7 +23,7 @@ pub struct Style {
     pub rows: usize,
 }
 
-pub fn text(view: &View, style: Style, now: Timestamp) -> Shown {
+pub fn text(view: &SequenceView, style: Style, now: Timestamp) -> Shown {
     let status = &view.status;
     let phase = match status.phase {
         Some(Phase::Completed) => styled(GOOD, view.phase()),
@@ -150,7 +150,7 @@ mod tests {
     use serde_json::json;
 
     fn plain(object: serde_json::Value, style: Style) -> String {
-        text(&View::new(&testing::sequence(object)), style, testing::now()).without_colours()
+        text(&SequenceView::new(&testing::sequence(object)), style, testing::now()).without_colours()
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct View {
+pub struct SequenceView {
     pub namespace: String,
     pub name: String,
     pub created: Timestamp,
@@ -14,10 +14,10 @@ pub struct View {
     pub status: PodSequenceStatus,
 }
 
-impl View {
-    pub fn new(object: &SequenceObject) -> View {
+impl SequenceView {
+    pub fn new(object: &SequenceObject) -> SequenceView {
         let meta = &object.metadata;
-        View {
+        SequenceView {
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
             created: meta.created(),
@@ -52,7 +52,7 @@ mod tests {
             shop["metadata"]["generation"] = 2.into();
             shop["status"]["phase"] = phase.into();
             shop["status"]["observedGeneration"] = observed.into();
-            View::new(&testing::sequence(shop)).settled()
+            SequenceView::new(&testing::sequence(shop)).settled()
         };
         assert_eq!(settled("Completed", 2), Some(Phase::Completed));
         assert_eq!(settled("Failed", 2), Some(Phase::Failed));

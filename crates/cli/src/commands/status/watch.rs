@@ -1,7 +1,7 @@
 //! Watches one sequence until it is complete or has failed.
 
 use super::screen::Screen;
-use super::view::View;
+use super::view::SequenceView;
 use crate::connect::Connection;
 use crate::load::{self, has_code, sequences_path};
 use crate::outcome::Outcome;
@@ -79,7 +79,7 @@ async fn follow(connection: &Connection, name: &str, screen: &mut Screen) -> Res
 }
 
 /// Reads the sequence, and the resourceVersion to watch from.
-async fn get(connection: &Connection, name: &str) -> Result<(View, String)> {
+async fn get(connection: &Connection, name: &str) -> Result<(SequenceView, String)> {
     let namespace = &connection.namespace;
     let params = ListParams::default().fields(&format!("metadata.name={name}"));
     let request = Request::new(sequences_path(Some(namespace))).list(&params)?;
@@ -95,7 +95,7 @@ async fn get(connection: &Connection, name: &str) -> Result<(View, String)> {
         }
     };
     match list.items.first() {
-        Some(object) => Ok((View::new(object), list.metadata.resource_version)),
+        Some(object) => Ok((SequenceView::new(object), list.metadata.resource_version)),
         None => {
             let there = load::in_namespace(connection, namespace).await?;
             let names = there.iter().map(|object| object.metadata.name.as_str());
@@ -132,7 +132,7 @@ async fn watch(
         match event {
             None => return Ok(None),
             Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
-                if let Some(phase) = show(screen, View::new(&object)).map_err(Broken::Answer)? {
+                if let Some(phase) = show(screen, SequenceView::new(&object)).map_err(Broken::Answer)? {
                     return Ok(Some(phase));
                 }
             }
@@ -146,7 +146,7 @@ async fn watch(
 }
 
 /// Shows a changed view, and returns the final phase if the sequence has reached one.
-fn show(screen: &mut Screen, view: View) -> Result<Option<Phase>> {
+fn show(screen: &mut Screen, view: SequenceView) -> Result<Option<Phase>> {
     let settled = view.settled();
     screen.show(view, Timestamp::now())?;
     Ok(settled)

@@ -4,7 +4,7 @@ use super::stuck::Stuck;
 use super::warnings::Warning;
 use super::world::{Unread, World};
 use super::write::{Write, Written};
-use crate::commands::status::{screen::Screen, view::View};
+use crate::commands::status::{screen::Screen, view::SequenceView};
 use crate::connect::Connection;
 use crate::outcome::Outcome;
 use crate::output::{self, Format};
@@ -94,11 +94,11 @@ impl Drive<'_> {
         let mut known: Option<BTreeSet<Arc<str>>> = None;
         let (mut timer, mut moved) = (Timer::default(), 0);
         loop {
-            screen.show(View::new(&world.sequence), Timestamp::now())?;
+            screen.show(SequenceView::new(&world.sequence), Timestamp::now())?;
             let elapsed = begin.elapsed();
             let Look { next, done } = judge(Moment { world: &world, written: &written, elapsed })?;
             for title in known.iter().flat_map(|known| done.difference(known)) {
-                screen.say(shown!("\"{}\" {}\n", title, self.through))?;
+                screen.print_line(shown!("\"{}\" {}\n", title, self.through))?;
             }
             known = Some(done);
             match next {
@@ -133,7 +133,7 @@ impl Drive<'_> {
             match write.send(self.connection, world.namespace()).await? {
                 Written::Done => {
                     written.extend(write.workload());
-                    screen.say(shown!("{}\n", write.says))?;
+                    screen.print_line(shown!("{}\n", write.says))?;
                 }
                 Written::Moved => {
                     sleep(PAUSE).await;
@@ -231,10 +231,10 @@ pub fn plan(title: &str, tiers: &[(Arc<str>, Vec<String>)]) -> Shown {
 
 /// Joins the first few names, followed by the number of the others.
 pub fn some<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
-    const MOST: usize = 5;
+    const MOST_NAMES: usize = 5;
     let names: Vec<&str> = names.into_iter().collect();
     match names.len() {
-        0..=MOST => names.join(", "),
-        more => format!("{} and {} more", names[..MOST].join(", "), more - MOST),
+        0..=MOST_NAMES => names.join(", "),
+        more => format!("{} and {} more", names[..MOST_NAMES].join(", "), more - MOST_NAMES),
     }
 }

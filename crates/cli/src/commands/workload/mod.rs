@@ -30,7 +30,7 @@ use crate::connect::{Connection, REQUEST_TIMEOUT};
 use crate::load::Sequences;
 use anyhow::{Result, anyhow, bail};
 use rollcall_core::sequence::Spec;
-use rollcall_core::sequence::spec::Invalid;
+use rollcall_core::sequence::spec::InvalidField;
 use std::sync::Arc;
 use std::time::Duration;
 use world::World;
@@ -61,7 +61,7 @@ async fn begin(access: &Access, common: &Common) -> Result<Begun> {
     let connection = Connection::open(access, common.place.namespace.as_deref(), REQUEST_TIMEOUT).await?;
     let sequences = Sequences::load(&connection, &connection.namespace).await?;
     let object = sequences.named(&connection.namespace, &common.name)?.clone();
-    let invalid = |problem: &Invalid| anyhow!("podsequence {} is invalid: {problem}", common.name);
+    let invalid = |problem: &InvalidField| anyhow!("podsequence {} is invalid: {problem}", common.name);
     let spec = object.facts().spec.map_err(|problem| invalid(&problem))?;
     let world = World::load(&connection, object, sequences.objects, true).await;
     let world = world.map_err(|unread| unread.error)?;

@@ -58,7 +58,7 @@ enum Direction {
     Back,
 }
 
-struct Wanted {
+struct RestartRequest {
     groups: BTreeSet<usize>,
     direction: Direction,
 }
@@ -70,7 +70,7 @@ pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
         true => Direction::Back,
         false => Direction::Forward(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
     };
-    let wanted = Wanted { groups: selected(&spec, &common.name, &group)?, direction };
+    let wanted = RestartRequest { groups: selected(&spec, &common.name, &group)?, direction };
     let tiers = tiers(&world);
     let order: Vec<&Tier> = in_order(&wanted).map(|position| &tiers[position]).collect();
     drive::warn(&warnings::warnings(&world, order.iter().copied()));
@@ -112,7 +112,7 @@ fn selected(spec: &Spec, name: &str, groups: &[String]) -> Result<BTreeSet<usize
     }
 }
 
-fn in_order(wanted: &Wanted) -> Box<dyn Iterator<Item = usize> + '_> {
+fn in_order(wanted: &RestartRequest) -> Box<dyn Iterator<Item = usize> + '_> {
     match wanted.direction {
         Direction::Forward(_) => Box::new(wanted.groups.iter().copied()),
         Direction::Back => Box::new(wanted.groups.iter().rev().copied()),
@@ -144,7 +144,7 @@ pub struct Progress {
 }
 
 /// Decides the next step.
-fn next(moment: &Moment<'_>, wanted: &Wanted, progress: &mut Progress) -> Look {
+fn next(moment: &Moment<'_>, wanted: &RestartRequest, progress: &mut Progress) -> Look {
     let Moment { world, written, elapsed } = *moment;
     let (tiers, Some(spec)) = (tiers(world), world.spec()) else {
         return Look { next: Next::Done, done: BTreeSet::new() };
@@ -301,7 +301,7 @@ fn roll(workload: &Workload, note: Option<String>, at: Option<&str>, says: &str)
 }
 
 /// Removes the notes once all groups are done: they are only needed to revert an unfinished restart.
-fn forget(world: &World, tiers: &[Tier], wanted: &Wanted) -> Next {
+fn forget(world: &World, tiers: &[Tier], wanted: &RestartRequest) -> Next {
     let selected = wanted.groups.iter().flat_map(|position| tiers[*position].workloads(world));
     let noted = selected.filter(|workload| workload.annotation(names::BEFORE_RESTART).is_some());
     let forgotten = noted
@@ -327,9 +327,9 @@ fn is_complete(workload: &Workload, group: &Group, all_up: bool) -> bool {
             return true;
         }
         let required = match group.min_ready {
-            MinReady::Percent(_) => group.min_ready.of(wanted),
+            MinReady::Percent(_) => group.min_ready.required(wanted),
             // The number applies to all workloads of the group together; each one can contribute at most its size.
-            MinReady::Count(_) => wanted.min(group.min_ready.of(wanted)),
+            MinReady::Count(_) => wanted.min(group.min_ready.required(wanted)),
         };
         available >= required
     };
@@ -411,5 +411,5 @@ fn below_partition(workload: &Workload) -> Option<String> {
 pub fn next_of_all(moment: &Moment<'_>, back: bool, progress: &mut Progress) -> Look {
     let groups = (0..moment.world.spec().map_or(0, |spec| spec.groups.len())).collect();
     let direction = if back { Direction::Back } else { Direction::Forward("now".into()) };
-    next(moment, &Wanted { groups, direction }, progress)
+    next(moment, &RestartRequest { groups, direction }, progress)
 }

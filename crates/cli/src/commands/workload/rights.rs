@@ -21,7 +21,7 @@ pub async fn ask<'w>(
     let needed: BTreeSet<(&'static str, Kind)> = writes.into_iter().map(Write::right).collect();
     let answers = needed.into_iter().map(|(verb, kind)| async move {
         let namespace = if kind == Kind::Sequence { connection.namespace.as_str() } else { namespace };
-        let right = format!("{verb} {} in namespace {namespace}", Resource::of(kind).plural);
+        let right = format!("{verb} {} in namespace {namespace}", Resource::from_kind(kind).plural);
         let reviews = Api::<SelfSubjectAccessReview>::all(connection.client.clone());
         let answer = reviews.create(&PostParams::default(), &review(verb, kind, namespace)).await;
         let answer = answer
@@ -37,7 +37,7 @@ pub async fn ask<'w>(
 }
 
 fn review(verb: &str, kind: Kind, namespace: &str) -> SelfSubjectAccessReview {
-    let Resource { api_version, plural, .. } = Resource::of(kind);
+    let Resource { api_version, plural, .. } = Resource::from_kind(kind);
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     let attributes = ResourceAttributes {
         namespace: Some(namespace.to_owned()),

@@ -7,7 +7,7 @@ use super::world::{Workload, World};
 use super::write::Write;
 use super::{Begun, Common, begin, rights, warnings::warnings};
 use crate::cli::{Access, program};
-use crate::commands::status::view::View;
+use crate::commands::status::view::SequenceView;
 use crate::outcome::Outcome;
 use crate::output;
 use anyhow::{Context, Result};
@@ -114,7 +114,7 @@ fn has_begun(world: &World, start: Option<&str>) -> bool {
 
 /// Decides the next step. `start` is the value that requests a new start, if any workload was stopped.
 pub fn next(world: &World, start: Option<&str>, elapsed: Duration) -> Result<Look> {
-    let view = View::new(&world.sequence);
+    let view = SequenceView::new(&world.sequence);
     let complete = view.status.groups.iter().filter(|group| group.state == GroupState::Complete);
     let begun = start.is_none() || has_begun(world, start);
     let done: BTreeSet<_> = complete.filter(|_| begun).map(|group| group.name.as_str().into()).collect();
@@ -145,7 +145,7 @@ pub fn next(world: &World, start: Option<&str>, elapsed: Duration) -> Result<Loo
     Ok(Look { next, done })
 }
 
-fn wait(world: &World, view: &View) -> Wait {
+fn wait(world: &World, view: &SequenceView) -> Wait {
     let status = &view.status;
     let current = status.groups.iter().find(|group| group.state != GroupState::Complete);
     let title = current.map(|group| group.name.as_str());

@@ -57,7 +57,7 @@ pub struct BeforeStop {
 }
 
 /// Groups to stop, and whether to delete pods without an owner.
-struct Wanted {
+struct StopRequest {
     groups: BTreeSet<usize>,
     delete_pods: bool,
 }
@@ -65,7 +65,7 @@ struct Wanted {
 pub async fn run(access: Access, arguments: Arguments) -> Result<Outcome> {
     let Arguments { common, from, delete_pods } = arguments;
     let Begun { connection, world, spec } = begin(&access, &common).await?;
-    let wanted = Wanted { groups: selected(&spec, &common.name, from.as_deref())?, delete_pods };
+    let wanted = StopRequest { groups: selected(&spec, &common.name, from.as_deref())?, delete_pods };
     let tiers = tiers(&world);
     let order: Vec<&Tier> = wanted.groups.iter().rev().map(|position| &tiers[*position]).collect();
     drive::warn(&warnings(&world, order.iter().copied()));
@@ -130,7 +130,7 @@ fn refuse_loss_of_data(world: &World, tiers: &[&Tier]) -> Result<()> {
 }
 
 /// Decides the next step. `stopped` collects the workloads that this run has stopped or seen stopped.
-fn next(world: &World, wanted: &Wanted, stopped: &mut BTreeSet<Uid>) -> Look {
+fn next(world: &World, wanted: &StopRequest, stopped: &mut BTreeSet<Uid>) -> Look {
     let (tiers, Some(spec)) = (tiers(world), world.spec()) else {
         return Look { next: Next::Done, done: BTreeSet::new() };
     };
@@ -144,7 +144,7 @@ fn next(world: &World, wanted: &Wanted, stopped: &mut BTreeSet<Uid>) -> Look {
         // Groups that wait for this one, directly or indirectly, must be stopped first.
         let is_waited_for = running.iter().any(|later| tiers::waits_for(spec, *later).contains(&position));
         let (to_do, left) =
-            (self::writes(world, tier, wanted.delete_pods), left(world, tier, wanted.delete_pods));
+            (self::writes(world, tier, wanted.delete_pods), still_running(world, tier, wanted.delete_pods));
         if to_do.is_empty() && left.is_empty() {
             done.insert(tier.title.clone());
             continue;
@@ -240,7 +240,7 @@ fn stop(workload: &Workload, before: BeforeStop, spec: serde_json::Value, says: 
 }
 
 /// Pods and workloads of a tier that have not stopped yet.
-fn left(world: &World, tier: &Tier, delete_pods: bool) -> Vec<String> {
+fn still_running(world: &World, tier: &Tier, delete_pods: bool) -> Vec<String> {
     let mut left = BTreeSet::new();
     for workload in all(world, tier) {
         if matches!(workload.kind, OwnerKind::DaemonSet | OwnerKind::Other) {
@@ -286,5 +286,5 @@ fn stays(world: &World, tier: &Tier, delete_pods: bool) -> Vec<String> {
 #[cfg(test)]
 pub fn next_of_all(world: &World, stopped: &mut BTreeSet<Uid>, delete_pods: bool) -> Look {
     let groups = (0..world.spec().map_or(0, |spec| spec.groups.len())).collect();
-    next(world, &Wanted { groups, delete_pods }, stopped)
+    next(world, &StopRequest { groups, delete_pods }, stopped)
 }

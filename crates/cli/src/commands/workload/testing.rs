@@ -1,7 +1,7 @@
 //! A sequence with workloads of all kinds. Writes take effect at once; controllers act when [`Shop::settle`] is called.
 
 use super::world::{Listed, World};
-use super::write::{Target, Write};
+use super::write::{Write, WriteTarget};
 use crate::testing::{pod, sequence};
 use rollcall_api::names;
 use rollcall_core::facts::OwnerKind;
@@ -35,7 +35,7 @@ impl Shop {
             by_ref("web", "Deployment", &["migrate"]),
             by_ref("agent", "DaemonSet", &["app", "web"]),
         ];
-        let mut shop = Shop::of(&groups);
+        let mut shop = Shop::with_groups(&groups);
         shop.stateful_set("db", 2);
         shop.add(
             OwnerKind::Job,
@@ -51,7 +51,7 @@ impl Shop {
         shop
     }
 
-    pub fn of(groups: &[Value]) -> Shop {
+    pub fn with_groups(groups: &[Value]) -> Shop {
         let sequence = json!({
             "apiVersion": names::SEQUENCE_API_VERSION,
             "kind": names::SEQUENCE_KIND,
@@ -120,15 +120,15 @@ impl Shop {
     /// Applies a write like the API server.
     pub fn apply(&mut self, write: &Write) {
         match &write.target {
-            Target::Workload { kind, name, body, .. } => {
+            WriteTarget::Workload { kind, name, body, .. } => {
                 let object = self.workload(*kind, name);
                 merge(object, body);
                 if body.get("spec").is_some() {
                     object["metadata"]["generation"] = (generation(object) + 1).into();
                 }
             }
-            Target::Sequence { body, .. } => merge(&mut self.sequence, body),
-            Target::Pod { name, .. } => self.pods.retain(|pod| pod["metadata"]["name"] != *name),
+            WriteTarget::Sequence { body, .. } => merge(&mut self.sequence, body),
+            WriteTarget::Pod { name, .. } => self.pods.retain(|pod| pod["metadata"]["name"] != *name),
         }
     }
 

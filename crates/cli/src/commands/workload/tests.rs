@@ -123,7 +123,7 @@ fn killed_after_any_write_and_repeated_both_come_to_the_same() {
 #[test]
 fn jobs_and_cron_jobs_are_suspended_and_those_that_are_over_are_not() {
     let by_ref = |kind: &str| json!({"name": kind, "workloadRef": {"apiVersion": "batch/v1", "kind": kind, "name": "nightly"}});
-    let mut shop = Shop::of(&[by_ref("CronJob"), by_ref("Job")]);
+    let mut shop = Shop::with_groups(&[by_ref("CronJob"), by_ref("Job")]);
     shop.add(OwnerKind::CronJob, "nightly", json!({}), json!({}));
     shop.add(OwnerKind::Job, "nightly", json!({}), json!({}));
     let cron_job = json!([{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "CronJob-nightly", "controller": true}]);
@@ -170,7 +170,7 @@ fn a_size_that_somebody_sets_back_ends_a_stop_and_a_start_leaves_it() {
 
 #[test]
 fn pods_by_name_lead_to_their_stateful_set_when_none_is_left() {
-    let mut shop = Shop::of(&[
+    let mut shop = Shop::with_groups(&[
         json!({"name": "db", "pods": ["db-0", "db-1"]}),
         json!({"name": "one", "pods": ["single"]}),
     ]);

@@ -54,8 +54,9 @@ pub fn tiers(world: &World) -> Vec<Tier> {
 fn members(world: &World) -> impl Iterator<Item = (usize, &Pod)> {
     let uid = world.sequence.metadata.uid();
     world.index.cluster.pods().filter(|pod| is_left(pod)).filter_map(move |pod| {
-        let claim = world.index.facts().claims_on(pod.uid).find(|claim| claim.sequence == uid)?;
-        Some((claim.group as usize, pod))
+        let membership =
+            world.index.facts().memberships_of(pod.uid).find(|membership| membership.sequence == uid)?;
+        Some((membership.group as usize, pod))
     })
 }
 

@@ -249,13 +249,13 @@ impl World {
         };
         let mut listed = Listed { sequences, ..Listed::default() };
         for kind in OwnerKind::ALL {
-            let Some(resource) = Kind::of_owner(kind).map(Resource::of) else { continue };
+            let Some(resource) = Kind::of_owner(kind).map(Resource::from_kind) else { continue };
             let there = list::<Value>(connection, &resource.path(Some(namespace)), &all).await;
             let there = there.map_err(|error| unread(error, resource.plural))?;
             listed.workloads.extend(there.into_iter().map(|value| (kind, value)));
         }
         // Listed after the workloads, so that the owner of each pod is known.
-        let pods = list(connection, &Resource::of(Kind::Pod).path(Some(namespace)), &all).await;
+        let pods = list(connection, &Resource::from_kind(Kind::Pod).path(Some(namespace)), &all).await;
         listed.pods = pods.map_err(|error| unread(error, "pods"))?;
         if *namespace != *facts.namespace {
             let get = Request::new("/api/v1/namespaces").get(namespace, &GetParams::default());

@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
-    pub target: Target,
+    pub target: WriteTarget,
     /// Description for the user, such as `deployment/web: 3 → 0`.
     pub says: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum WriteTarget {
     /// A merge patch of a workload, valid only for the version that was read.
     Workload { kind: OwnerKind, name: String, uid: String, body: Value },
     /// A merge patch of the annotation that requests another start.
@@ -58,12 +58,13 @@ impl Write {
             body["spec"] = spec;
         }
         let uid = meta.uid.clone().unwrap_or_default();
-        let target = Target::Workload { kind: workload.kind, name: workload.name().to_owned(), uid, body };
+        let target =
+            WriteTarget::Workload { kind: workload.kind, name: workload.name().to_owned(), uid, body };
         Write { target, says: format!("{}: {}", workload.title(), says.into()) }
     }
 
     pub fn of_pod(pod: &Pod) -> Write {
-        let target = Target::Pod { name: pod.name.to_string(), uid: pod.uid.to_string() };
+        let target = WriteTarget::Pod { name: pod.name.to_string(), uid: pod.uid.to_string() };
         Write { target, says: format!("pod/{}: deleted", pod.name) }
     }
 
@@ -72,42 +73,44 @@ impl Write {
         let meta = &world.sequence.metadata;
         let annotations = json!({(names::BEGIN_AGAIN): start});
         let body = json!({"metadata": {"uid": meta.uid, "annotations": annotations}});
-        let target = Target::Sequence { name: meta.name.clone(), body };
+        let target = WriteTarget::Sequence { name: meta.name.clone(), body };
         Write { target, says: format!("podsequence/{}: new start requested", meta.name) }
     }
 
     /// The workload that it changes.
     pub fn workload(&self) -> Option<Uid> {
         match &self.target {
-            Target::Workload { uid, .. } => Some(Uid::new(uid)),
-            Target::Sequence { .. } | Target::Pod { .. } => None,
+            WriteTarget::Workload { uid, .. } => Some(Uid::new(uid)),
+            WriteTarget::Sequence { .. } | WriteTarget::Pod { .. } => None,
         }
     }
 
     /// The permission that it needs: a verb and a resource.
     pub fn right(&self) -> (&'static str, Kind) {
         match &self.target {
-            Target::Workload { kind, .. } => ("patch", Kind::of_owner(*kind).unwrap_or(Kind::Deployment)),
-            Target::Sequence { .. } => ("patch", Kind::Sequence),
-            Target::Pod { .. } => ("delete", Kind::Pod),
+            WriteTarget::Workload { kind, .. } => {
+                ("patch", Kind::of_owner(*kind).unwrap_or(Kind::Deployment))
+            }
+            WriteTarget::Sequence { .. } => ("patch", Kind::Sequence),
+            WriteTarget::Pod { .. } => ("delete", Kind::Pod),
         }
     }
 
     pub async fn send(&self, connection: &Connection, namespace: &str) -> Result<Written> {
         let params = PatchParams { field_manager: Some(names::FIELD_MANAGER.into()), ..Default::default() };
         let (sent, doing) = match &self.target {
-            Target::Workload { kind, name, body, .. } => {
+            WriteTarget::Workload { kind, name, body, .. } => {
                 let kind = Kind::of_owner(*kind).ok_or_else(|| anyhow!("{name} is not a workload"))?;
-                let resource = Resource::of(kind);
+                let resource = Resource::from_kind(kind);
                 let path = resource.path(Some(namespace));
                 let doing = format!("patch {} {name} in namespace {namespace}", resource.plural);
                 (patch(connection, &path, name, &params, body).await, doing)
             }
-            Target::Sequence { name, body } => {
+            WriteTarget::Sequence { name, body } => {
                 let path = sequences_path(Some(&connection.namespace));
                 (patch(connection, &path, name, &params, body).await, format!("patch podsequence {name}"))
             }
-            Target::Pod { name, uid } => {
+            WriteTarget::Pod { name, uid } => {
                 let pods = Api::<KubePod>::namespaced(connection.client.clone(), namespace);
                 let preconditions = Some(Preconditions { uid: Some(uid.clone()), resource_version: None });
                 let params = DeleteParams { preconditions, ..DeleteParams::default() };

@@ -40,7 +40,7 @@ impl Wrong {
     }
 
     /// Returns the violations that the verifier reports, once the log contains the last write.
-    async fn found(&self, last: &str) -> Result<Vec<Violation>> {
+    async fn violations(&self, last: &str) -> Result<Vec<Violation>> {
         let (namespace, last) = (self.scene.namespace.clone(), last.to_owned());
         let written = move |event: &AuditEvent| {
             event.namespace == namespace
@@ -64,7 +64,7 @@ async fn the_right_order_is_found_right() -> Result<()> {
     wrong.release("a", &[GATE]).await?;
     wrong.scene.ready("a").await?;
     wrong.release("b", &[GATE]).await?;
-    assert_eq!(wrong.found("b").await?, []);
+    assert_eq!(wrong.violations("b").await?, []);
     wrong.scene.done().await
 }
 
@@ -75,7 +75,7 @@ async fn a_gate_taken_too_early_is_found() -> Result<()> {
     wrong.scene.pods(&["b"]).await?;
     wrong.release("a", &[GATE]).await?;
     wrong.release("b", &[GATE]).await?;
-    let found = wrong.found("b").await?;
+    let found = wrong.violations("b").await?;
     assert_eq!(invariants(&found), ["S1"], "{found:?}");
     assert!(found[0].detail.contains("\"first\" never held"), "{found:?}");
 
@@ -87,7 +87,7 @@ async fn a_gate_taken_too_early_is_found() -> Result<()> {
         event.namespace == namespace && event.response_object["metadata"]["resourceVersion"] == version
     };
     wrong.scene.lab.cluster().audit().wait_for(LIMIT, committed).await?;
-    let found = wrong.found("b").await?;
+    let found = wrong.violations("b").await?;
     assert_eq!(invariants(&found), ["S1"], "{found:?}");
     assert!(found[0].detail.contains("\"second\" opened only at rv"), "{found:?}");
     Ok(())
@@ -98,7 +98,7 @@ async fn a_foreign_gate_taken_too_is_found() -> Result<()> {
     let wrong = Wrong::new("foreign").await?;
     wrong.scene.create(pod("a").gates(&[GATE, FOREIGN])).await?;
     wrong.release("a", &[GATE, FOREIGN]).await?;
-    let found = wrong.found("a").await?;
+    let found = wrong.violations("a").await?;
     assert!(invariants(&found).contains(&"S2"), "{found:?}");
     assert!(found.iter().any(|violation| violation.detail.contains(FOREIGN)), "{found:?}");
     Ok(())
@@ -113,7 +113,7 @@ async fn any_other_change_of_the_pod_is_found() -> Result<()> {
     let patch =
         json!({"metadata": {"uid": uid, "labels": {"more": "yes"}}, "spec": {"schedulingGates": gates}});
     wrong.patch("a", patch).await?;
-    let found = wrong.found("a").await?;
+    let found = wrong.violations("a").await?;
     assert_eq!(invariants(&found), ["S2"], "{found:?}");
     Ok(())
 }
@@ -123,7 +123,7 @@ async fn a_write_that_names_no_uid_is_found() -> Result<()> {
     let wrong = Wrong::new("uid").await?;
     wrong.scene.pods(&["a"]).await?;
     wrong.patch("a", json!({"spec": {"schedulingGates": [{"$patch": "delete", "name": GATE}]}})).await?;
-    let found = wrong.found("a").await?;
+    let found = wrong.violations("a").await?;
     assert_eq!(invariants(&found), ["S7"], "{found:?}");
     Ok(())
 }
@@ -133,7 +133,7 @@ async fn a_pod_that_no_sequence_claims_is_found() -> Result<()> {
     let wrong = Wrong::new("stranger").await?;
     wrong.scene.pods(&["stranger"]).await?;
     wrong.release("stranger", &[GATE]).await?;
-    let found = wrong.found("stranger").await?;
+    let found = wrong.violations("stranger").await?;
     assert_eq!(invariants(&found), ["S6"], "{found:?}");
     Ok(())
 }
@@ -147,7 +147,7 @@ async fn more_starts_at_once_than_allowed_are_found() -> Result<()> {
     for pod in ["x", "y", "z"] {
         wrong.release(pod, &[GATE]).await?;
     }
-    let found = wrong.found("z").await?;
+    let found = wrong.violations("z").await?;
     assert_eq!(invariants(&found), ["S1"], "{found:?}");
     assert!(found[0].detail.contains("3 members were starting at once, the limit is 2"), "{found:?}");
     Ok(())

@@ -44,7 +44,7 @@ impl Scene<'static> {
     }
 
     /// An existing namespace on the shared cluster, with the shared controller.
-    pub async fn of(namespace: &str) -> Result<Scene<'static>> {
+    pub async fn in_namespace(namespace: &str) -> Result<Scene<'static>> {
         let (lab, controller) = (Lab::shared().await?, Controller::shared().await?);
         let mut scene = Scene::at(lab, namespace.to_owned());
         scene.controller = Some(controller);
@@ -308,7 +308,7 @@ impl<'a> Scene<'a> {
 
     /// Returns the history of the pods in this namespace, from the audit log.
     pub fn history(&self) -> Result<History> {
-        Ok(History::of(&self.lab.audited(&self.namespace)?, &self.rules))
+        Ok(History::from_events(&self.lab.audited(&self.namespace)?, &self.rules))
     }
 
     /// Fails if the audit log shows a violation of an invariant in this namespace.

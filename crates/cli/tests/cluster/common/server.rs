@@ -24,7 +24,7 @@ pub struct Server<'a> {
 pub async fn start() -> Result<Server<'static>> {
     static INSTALLED: OnceCell<()> = OnceCell::const_new();
     let lab = Lab::bare().await?;
-    let server = Server::of(lab.cluster());
+    let server = Server::new(lab.cluster());
     INSTALLED
         .get_or_try_init(async || {
             lab.apply_file("config/admission")?;
@@ -36,7 +36,7 @@ pub async fn start() -> Result<Server<'static>> {
 }
 
 impl<'a> Server<'a> {
-    pub fn of(cluster: &'a Cluster) -> Server<'a> {
+    pub fn new(cluster: &'a Cluster) -> Server<'a> {
         Server { cluster, client: cluster.client() }
     }
 

@@ -13,7 +13,7 @@ const APPS: usize = 600;
 /// Polling interval, long because each poll of so many objects is expensive for the API server.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Time limit for hundreds of pods on a busy machine.
-const LONG: Duration = Duration::from_secs(240);
+const SCALE_LIMIT: Duration = Duration::from_secs(240);
 
 /// A scenario for one guard. Its apps request an extended resource of their own, and each node has enough of it for six apps.
 /// So the first open nodes cannot take all apps, and the scenarios do not compete.
@@ -135,7 +135,7 @@ async fn closed(cluster: &Cluster) -> Result<usize> {
 /// Waits until most nodes have been blocked and some of them are open again.
 async fn half_open(cluster: &Cluster) -> Result<()> {
     let mut most = 0;
-    wait::until("nodes to open", LONG, async || {
+    wait::until("nodes to open", SCALE_LIMIT, async || {
         let closed = closed(cluster).await?;
         most = most.max(closed);
         Ok((most > NODES / 2 && closed < most * 9 / 10).then_some(()))
@@ -149,7 +149,7 @@ async fn leaves(scene: &Scene<'_>, node: &str) -> Result<()> {
     scene.patch("Node", node, json!({ "spec": { "unschedulable": true } })).await?;
     cluster.remove_node(node).await?;
     let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
-    wait::until_every(PAUSE, "deletion of its pods", LONG, async || {
+    wait::until_every(PAUSE, "deletion of its pods", SCALE_LIMIT, async || {
         let left = scene.api("Pod").delete_collection(&DeleteParams::default(), &there).await?;
         Ok(left.left().is_none_or(|left| left.items.is_empty()).then_some(()))
     })
@@ -174,7 +174,7 @@ async fn until(
     wanted: impl Fn(&Value) -> bool,
 ) -> Result<()> {
     let mut last = Value::Null;
-    let found = wait::until_every(PAUSE, what, LONG, async || {
+    let found = wait::until_every(PAUSE, what, SCALE_LIMIT, async || {
         let object = scene.get(kind, name).await?;
         // A status of an older spec is ignored.
         let current = object["status"]["observedGeneration"] == object["metadata"]["generation"];

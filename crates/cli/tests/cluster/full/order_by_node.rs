@@ -40,7 +40,7 @@ impl<'a> Wrong<'a> {
     }
 
     /// Returns the violations that the verifier reports, once the log contains all events so far.
-    async fn found(&self) -> Result<Vec<Violation>> {
+    async fn violations(&self) -> Result<Vec<Violation>> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!("last-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
         self.scene.create(make::pod(&name)).await?;
@@ -67,24 +67,24 @@ async fn what_happens_on_nodes_is_found() -> Result<()> {
         wrong.lands("agent", node, true).await?;
         wrong.lands("app", node, true).await?;
     }
-    assert_eq!(wrong.found().await?, []);
+    assert_eq!(wrong.violations().await?, []);
 
     // An agent on another node does not count, and neither does one that arrives later.
     let wrong = Wrong::new(&lab, "elsewhere").await?;
     wrong.lands("agent", "node-0", true).await?;
     wrong.lands("app", "node-1", true).await?;
-    let found = lines(&wrong.found().await?);
+    let found = lines(&wrong.violations().await?);
     assert!(found.len() == 1 && found[0].starts_with("S1: app-node-1 was bound to node-1"), "{found:?}");
     assert!(found[0].ends_with("\"agents\" arrived there never"), "{found:?}");
     wrong.lands("agent", "node-1", true).await?;
-    let found = lines(&wrong.found().await?);
+    let found = lines(&wrong.violations().await?);
     assert!(found.len() == 1 && found[0].contains("\"agents\" arrived there at version"), "{found:?}");
 
     // An agent that is not ready does not count.
     let wrong = Wrong::new(&lab, "unready").await?;
     wrong.lands("agent", "node-0", false).await?;
     wrong.lands("app", "node-0", true).await?;
-    let found = lines(&wrong.found().await?);
+    let found = lines(&wrong.violations().await?);
     assert!(found.len() == 1 && found[0].starts_with("S1: app-node-0 was bound to node-0"), "{found:?}");
 
     // An agent on an earlier node of the same name does not count.
@@ -94,7 +94,7 @@ async fn what_happens_on_nodes_is_found() -> Result<()> {
     wrong.scene.delete_and_wait("Pod", "agent-node-1").await?;
     lab.cluster().add_node("node-1", &Default::default()).await?;
     wrong.lands("app", "node-1", true).await?;
-    let found = lines(&wrong.found().await?);
+    let found = lines(&wrong.violations().await?);
     assert!(found.len() == 1 && found[0].contains("app-node-1 was bound to node-1"), "{found:?}");
 
     // The controller may write its own keys. Changes of foreign keys are violations: a label, and reordered taints.
@@ -105,16 +105,16 @@ async fn what_happens_on_nodes_is_found() -> Result<()> {
     let me = json!({ "metadata": { "uid": uid(wrong.scene.get("Node", "node-0").await?) } });
     let label = |key: &str| json!({ "metadata": { "labels": { key: "1" } } });
     wrong.write("node-0", me.clone().with(label("podsequence.example.com/x-blocked"))).await?;
-    assert_eq!(wrong.found().await?, []);
+    assert_eq!(wrong.violations().await?, []);
     wrong.write("node-0", me.clone().with(label("zone"))).await?;
     wrong.write("node-0", me.with(taints(["a", "b"]))).await?;
-    let found = lines(&wrong.found().await?);
+    let found = lines(&wrong.violations().await?);
     assert!(found.len() == 2 && found.iter().all(|line| line.starts_with("S3: node-0")), "{found:?}");
 
     // A write without the UID of the node is a violation.
     let wrong = Wrong::new(&lab, "uid").await?;
     wrong.write("node-1", label("podsequence.example.com/y-blocked")).await?;
-    let found = lines(&wrong.found().await?);
+    let found = lines(&wrong.violations().await?);
     let meant_for_nobody = found.iter().filter(|line| line.starts_with("S7: node-1"));
     assert!(found.len() == 3 && meant_for_nobody.count() == 1, "{found:?}");
     Ok(())

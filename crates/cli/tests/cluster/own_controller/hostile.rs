@@ -17,7 +17,7 @@ const MEMORY: u64 = 256 << 20;
 /// Enough to kill a controller that keeps whole objects: it took 16 pods with 40,000 labels each, or a page of 20 large pods.
 const OBJECTS: usize = 16;
 const LABELS: usize = 40_000;
-const LARGE: usize = 1_350_000;
+const LARGE_VARIABLE_BYTES: usize = 1_350_000;
 /// Maximum number of concurrent requests of the test.
 const AT_A_TIME: usize = 4;
 
@@ -88,7 +88,7 @@ fn labelled_pod(number: usize) -> Value {
 
 /// Go's JSON encoder escapes each of these bytes as six bytes.
 fn large_env() -> Value {
-    json!([{ "name": "X", "value": "<".repeat(LARGE) }])
+    json!([{ "name": "X", "value": "<".repeat(LARGE_VARIABLE_BYTES) }])
 }
 
 fn large_pod(number: usize) -> Value {

@@ -28,7 +28,7 @@ fn manifest(file: &str) -> Result<String> {
 /// Applies a sample, waits for its completion, and returns its pods in the order of their release.
 async fn run(file: &str, sequence: &str, expected: &[(&str, u64)]) -> Result<Vec<String>> {
     let _turn = TURN.lock().await;
-    let mut scene = Scene::of("default").await?;
+    let mut scene = Scene::in_namespace("default").await?;
     for (group, number) in expected {
         scene.expect(sequence, group, *number);
     }

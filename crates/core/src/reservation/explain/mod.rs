@@ -1,17 +1,17 @@
 //! Explains why a ticket is missing, not Reserved or not claimed. Uses the same functions as the decisions.
 
-mod claimer;
+mod claiming_pod;
 mod order;
 mod room;
 mod ticket;
 
-pub use claimer::{explain_claimed, explain_claimer};
+pub use claiming_pod::{explain_claiming_pod, explain_released_pod};
 pub use order::{Rooms, Written, explain_order, without_room};
-pub use room::{Room, Sitter};
-pub use ticket::{Looked, explain_ticket};
+pub use room::{Occupant, Room};
+pub use ticket::{FetchedData, explain_ticket};
 
 use super::index::OrderEntry;
-use super::spec::{Phase, Ticket};
+use super::spec::{Ticket, TicketPhase};
 use super::status::subject;
 use crate::{
     Timestamp,
@@ -24,14 +24,14 @@ use crate::{
 use std::sync::Arc;
 
 /// Maximum number of lines of one kind, and of names in one line. Further ones are only counted.
-const MOST: usize = 5;
+const LISTED_NAMES: usize = 5;
 
 /// Returns when a ticket entered its current state.
 fn since(ticket: &Ticket) -> Timestamp {
     let record = &ticket.record;
     match (ticket.phase(), &record.claim) {
-        (Phase::Claimed, Some(claim)) => claim.at.max(ticket.created),
-        (Phase::Expired, _) => record.expires.unwrap_or(ticket.created),
+        (TicketPhase::Claimed, Some(claim)) => claim.at.max(ticket.created),
+        (TicketPhase::Expired, _) => record.expires.unwrap_or(ticket.created),
         _ => record.ready.since.unwrap_or(ticket.created),
     }
 }
@@ -52,8 +52,8 @@ fn ahead(at: Timestamp, now: Timestamp) -> String {
 
 /// Formats names as `a, b, c and 4 more`.
 fn some<T: AsRef<str>>(names: &[T]) -> String {
-    let first: Vec<&str> = names.iter().take(MOST).map(AsRef::as_ref).collect();
-    match names.len().saturating_sub(MOST) {
+    let first: Vec<&str> = names.iter().take(LISTED_NAMES).map(AsRef::as_ref).collect();
+    match names.len().saturating_sub(LISTED_NAMES) {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
     }
@@ -61,9 +61,9 @@ fn some<T: AsRef<str>>(names: &[T]) -> String {
 
 /// Returns the first lines, and a line with the number of further ones.
 fn bounded(lines: Vec<Line>, what: &str) -> Vec<Line> {
-    let more = lines.len().saturating_sub(MOST);
-    let last = lines.get(MOST).map(|line| (line.since, line.object.clone()));
-    let mut lines: Vec<Line> = lines.into_iter().take(MOST).collect();
+    let more = lines.len().saturating_sub(LISTED_NAMES);
+    let last = lines.get(LISTED_NAMES).map(|line| (line.since, line.object.clone()));
+    let mut lines: Vec<Line> = lines.into_iter().take(LISTED_NAMES).collect();
     if let Some((since, object)) = last {
         let text = if more == 1 { "and 1 more".to_owned() } else { format!("and {more} more {what}") };
         lines.push(Line::new("More", text, since, object));

@@ -5,12 +5,12 @@ use super::super::eligible::{Criterion, Fit};
 use super::super::index::{OrderEntry, Place, ticket_target};
 use super::super::order::{Closed, opening};
 use super::super::reason::{Reason, described};
-use super::super::spec::{OrderSpec, Phase, Places, Ticket};
+use super::super::spec::{OrderSpec, Places, Ticket, TicketPhase};
 use super::super::status::{Cause, OrderStatus, order_status};
 use super::super::ticket::NO_ROOM;
 use super::room::Room;
 use super::ticket::{ROOMS, no_room};
-use super::{MOST, ahead, bounded, doctor, explain_hint, node_target, order_target, since, some};
+use super::{LISTED_NAMES, ahead, bounded, doctor, explain_hint, node_target, order_target, since, some};
 use crate::{
     Timestamp, Uid,
     line::{Hint, Line, elapsed},
@@ -50,7 +50,7 @@ fn has_no_room(ticket: &Ticket) -> bool {
 /// The tickets that are not Reserved yet.
 fn pending<'a>(facts: Facts<'a>, entry: &'a OrderEntry) -> impl Iterator<Item = &'a Ticket> {
     let tickets = entry.tickets().filter_map(move |uid| facts.reservations.ticket(uid));
-    tickets.filter(|ticket| ticket.is_unclaimed() && ticket.phase() == Phase::Pending)
+    tickets.filter(|ticket| ticket.is_unclaimed() && ticket.phase() == TicketPhase::Pending)
 }
 
 pub fn explain_order(
@@ -62,7 +62,7 @@ pub fn explain_order(
 ) -> Line {
     let (status, _) = order_status(facts, entry, now);
     let since = written.since.unwrap_or(entry.order.created);
-    let question = Question { facts, entry, rooms, now, since };
+    let question = OrderQuestion { facts, entry, rooms, now, since };
     let Some(spec) = entry.spec() else {
         let text = format!("Order {} has an invalid spec: {}", entry.order.name, status.message);
         return question.line(Reason::InvalidSpec.code(), text).hint(question.edit());
@@ -83,7 +83,7 @@ pub fn explain_order(
     question.summary(spec, &status).with(below)
 }
 
-struct Question<'a> {
+struct OrderQuestion<'a> {
     facts: Facts<'a>,
     entry: &'a OrderEntry,
     rooms: &'a Rooms,
@@ -91,7 +91,7 @@ struct Question<'a> {
     since: Timestamp,
 }
 
-impl Question<'_> {
+impl OrderQuestion<'_> {
     fn line(&self, code: &'static str, text: String) -> Line {
         Line::new(code, text, self.since, order_target(self.entry))
     }
@@ -180,7 +180,7 @@ impl Question<'_> {
 
     /// Places that should have an unclaimed ticket and have none.
     fn missing(&self, spec: &OrderSpec, status: &OrderStatus) -> Vec<Line> {
-        let Question { facts, entry, now, .. } = *self;
+        let OrderQuestion { facts, entry, now, .. } = *self;
         let ticket = |uid| facts.reservations.ticket(uid);
         let wants =
             |place: &Place| entry.wants(place, now) == Some(true) && entry.chosen(place, ticket).is_none();
@@ -193,7 +193,7 @@ impl Question<'_> {
             }
             match opening(facts, &entry.order, spec, &place, &tickets, now) {
                 Ok(_) => soon.push(place.to_string()),
-                // [`Question::schedule`] reports this.
+                // [`OrderQuestion::schedule`] reports this.
                 Err(Closed::Until(_)) => {}
                 Err(Closed::Over) => over.push(place.to_string()),
                 Err(Closed::Once) => once.push(place.to_string()),
@@ -266,7 +266,7 @@ impl Question<'_> {
         let line = Line::new("NodeNotEligible", text, self.node_since(first), object);
         match criterion {
             Criterion::Cordoned => {
-                let these: Vec<&str> = nodes.iter().take(MOST).map(|node| &***node).collect();
+                let these: Vec<&str> = nodes.iter().take(LISTED_NAMES).map(|node| &***node).collect();
                 line.hint(Hint::kubectl_cluster("uncordon", these.join(" ")))
             }
             Criterion::NodeSelector | Criterion::Affinity => line

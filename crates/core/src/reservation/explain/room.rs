@@ -2,7 +2,7 @@
 
 use super::super::names::ticket_of_guardian;
 use super::super::spec::{Resources, amounts, lacking};
-use super::{MOST, node_target};
+use super::{LISTED_NAMES, node_target};
 use crate::{
     Timestamp,
     cluster::{Cluster, Target},
@@ -16,18 +16,18 @@ use std::sync::Arc;
 pub struct Room {
     pub node: Arc<str>,
     pub allocatable: Resources,
-    pub pods: Vec<Sitter>,
+    pub pods: Vec<Occupant>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sitter {
+pub struct Occupant {
     pub pod: Target,
     pub since: Timestamp,
     pub requests: Resources,
     pub priority: i32,
 }
 
-impl Sitter {
+impl Occupant {
     fn takes(&self, resource: &str) -> i128 {
         self.requests.get(resource).map_or(0, |amount| amount.nanos())
     }
@@ -35,13 +35,13 @@ impl Sitter {
 
 impl Room {
     /// The free amount of a resource.
-    fn left(&self, resource: &str, all: Quantity) -> Quantity {
+    fn remaining(&self, resource: &str, all: Quantity) -> Quantity {
         let taken: i128 = self.pods.iter().map(|pod| pod.takes(resource)).sum();
         Quantity::new((all.nanos() - taken).max(0), all.form())
     }
 
     fn free(&self) -> Resources {
-        let left = |(name, all): (&Arc<str>, &Quantity)| (name.clone(), self.left(name, *all));
+        let left = |(name, all): (&Arc<str>, &Quantity)| (name.clone(), self.remaining(name, *all));
         self.allocatable.iter().map(left).collect()
     }
 
@@ -74,7 +74,7 @@ impl Room {
             let text = format!("{node} has no {resource}, but the ticket requests {amount}");
             return Line::new("NodeFull", text, since, object).hint(describe);
         };
-        let left = self.left(resource, *all);
+        let left = self.remaining(resource, *all);
         let text = match pods.len() {
             1 => format!(
                 "{node} has {left} of {all} {resource} free, but the ticket requests {amount}; 1 pod is on the node"
@@ -92,14 +92,14 @@ impl Room {
 
     /// The pods that request most of a resource.
     fn occupants(&self, resource: &Arc<str>) -> Vec<Line> {
-        let mut takers: Vec<&Sitter> = self.pods.iter().filter(|pod| pod.takes(resource) > 0).collect();
+        let mut takers: Vec<&Occupant> = self.pods.iter().filter(|pod| pod.takes(resource) > 0).collect();
         takers.sort_by(|one, other| {
             let by_name =
                 || (&one.pod.namespace, &one.pod.name).cmp(&(&other.pod.namespace, &other.pod.name));
             other.takes(resource).cmp(&one.takes(resource)).then_with(by_name)
         });
-        let line = |taker: &&Sitter| {
-            let Sitter { pod, since, requests, priority } = taker;
+        let line = |taker: &&Occupant| {
+            let Occupant { pod, since, requests, priority } = taker;
             let amount =
                 requests.get(resource).copied().unwrap_or(Quantity::new(0, crate::quantity::Form::Decimal));
             let guards =
@@ -112,9 +112,9 @@ impl Room {
             );
             Line::new("Occupant", text, *since, pod.clone())
         };
-        let mut lines: Vec<Line> = takers.iter().take(MOST).map(line).collect();
-        if let Some(next) = takers.get(MOST) {
-            let rest = &takers[MOST..];
+        let mut lines: Vec<Line> = takers.iter().take(LISTED_NAMES).map(line).collect();
+        if let Some(next) = takers.get(LISTED_NAMES) {
+            let rest = &takers[LISTED_NAMES..];
             let sum: i128 = rest.iter().map(|taker| taker.takes(resource)).sum();
             let form =
                 next.requests.get(resource).map_or(crate::quantity::Form::Decimal, |amount| amount.form());

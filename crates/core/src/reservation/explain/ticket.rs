@@ -6,9 +6,9 @@ use super::super::eligible::{Criterion, Fit, fit};
 use super::super::index::{Guardian, guardian, ticket_target};
 use super::super::names::{guardian_class, guardian_name};
 use super::super::reason::{Reason, described};
-use super::super::spec::{Claim, Phase, Ticket, TicketSpec};
+use super::super::spec::{Ticket, TicketClaim, TicketPhase, TicketSpec};
 use super::super::ticket::{BIND_WITHIN, NO_ROOM, priority};
-use super::claimer::{next_in_words, other_gates};
+use super::claiming_pod::{next_in_words, other_gates};
 use super::room::Room;
 use super::{ahead, bounded, doctor, explain_hint, node_target, order_target, since, some};
 use crate::{
@@ -25,15 +25,15 @@ pub(super) const ROOMS: usize = 3;
 
 /// Data that was read in addition to the facts.
 #[derive(Clone, Copy, Debug)]
-pub struct Looked<'a> {
+pub struct FetchedData<'a> {
     /// The usage of the ticket's candidate nodes. Empty if it was not read; then it is not explained.
     pub rooms: &'a [Room],
     /// Whether the pods of the namespace could be read. If not, the pods that request the ticket are not listed.
     pub pods_known: bool,
 }
 
-pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, looked: Looked<'_>, now: Timestamp) -> Line {
-    let question = Question { facts, ticket, now, since: since(ticket) };
+pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, fetched: FetchedData<'_>, now: Timestamp) -> Line {
+    let question = TicketQuestion { facts, ticket, now, since: since(ticket) };
     let record = &ticket.record;
     let (name, time) = (&ticket.name, elapsed(question.since, now));
     if let Err(wrong) = &ticket.spec {
@@ -49,7 +49,7 @@ pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, looked: Looked<'_>, now
     }
     let phase = ticket.phase().as_str();
     let text = match ticket.claim() {
-        Some(Claim { name: by, utilization, .. }) => {
+        Some(TicketClaim { name: by, utilization, .. }) => {
             let on = record.node.as_ref().map(|node| format!(" on {node}")).unwrap_or_default();
             format!(
                 "ticket {name} has been Claimed{on} for {time} by {by}, which requests {utilization}% of it"
@@ -59,40 +59,40 @@ pub fn explain_ticket(facts: Facts<'_>, ticket: &Ticket, looked: Looked<'_>, now
     };
     let known = described(&record.reason);
     let mut line = question.line(known.map_or("TicketWaits", |known| known.code), text);
-    let has_claimer = ticket.claim().is_some();
-    let over = ticket.phase() == Phase::Expired;
+    let is_claimed = ticket.claim().is_some();
+    let over = ticket.phase() == TicketPhase::Expired;
     let mut below = Vec::new();
     match (ticket.claim(), &ticket.spec) {
-        (Some(claim), _) => below.push(question.claimer(claim)),
+        (Some(claim), _) => below.push(question.claiming_pod(claim)),
         (None, Ok(spec)) if *record.reason == *NO_ROOM => {
-            below.extend(no_room(facts, ticket, spec, looked.rooms, now));
+            below.extend(no_room(facts, ticket, spec, fetched.rooms, now));
         }
         (None, _) => line.hints.extend(question.hints()),
     }
     below.extend(question.guardian());
-    if !has_claimer && !over {
-        below.extend(looked.pods_known.then(|| question.wanted()).into_iter().flatten());
+    if !is_claimed && !over {
+        below.extend(fetched.pods_known.then(|| question.wanted()).into_iter().flatten());
         below.extend(question.end());
     }
     below.extend(question.order());
     line.with(below)
 }
 
-struct Question<'a> {
+struct TicketQuestion<'a> {
     facts: Facts<'a>,
     ticket: &'a Ticket,
     now: Timestamp,
     since: Timestamp,
 }
 
-impl Question<'_> {
+impl TicketQuestion<'_> {
     fn line(&self, code: &'static str, text: String) -> Line {
         Line::new(code, text, self.since, ticket_target(self.ticket))
     }
 
     /// The hints that follow from the reason alone.
     fn hints(&self) -> Vec<Hint> {
-        let Question { facts, ticket, .. } = self;
+        let TicketQuestion { facts, ticket, .. } = self;
         let is = |reason: Reason| *ticket.record.reason == *reason.code();
         let guardian = guardian_name(&ticket.name);
         if is(Reason::GuardianNameTaken) {
@@ -127,7 +127,7 @@ impl Question<'_> {
     }
 
     /// Describes the claiming pod.
-    fn claimer(&self, claim: &Claim) -> Line {
+    fn claiming_pod(&self, claim: &TicketClaim) -> Line {
         let Facts { cluster, .. } = self.facts;
         let Some(pod) = cluster.pod(claim.pod) else {
             let text = format!(
@@ -155,7 +155,7 @@ impl Question<'_> {
     /// Describes the guardian, if its trouble is the reason why the ticket is Pending.
     fn guardian(&self) -> Option<Line> {
         let Guardian::Ours(pod) = guardian(self.facts.cluster, self.ticket) else { return None };
-        let trouble = pod.trouble.as_ref().filter(|_| self.ticket.phase() == Phase::Pending)?;
+        let trouble = pod.trouble.as_ref().filter(|_| self.ticket.phase() == TicketPhase::Pending)?;
         let line = Line::not_started(pod, &trouble.what, self.now);
         let describe = Hint::kubectl("describe pod", &pod.namespace, pod.name.to_string());
         Some(Line { text: format!("its guardian {}", line.text), ..line }.hint(describe))

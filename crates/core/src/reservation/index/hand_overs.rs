@@ -25,7 +25,7 @@ pub struct HandOver<'a> {
 
 impl<'a> HandOver<'a> {
     /// `None` if no pod has claimed the ticket, or if the pod is bound, has ended or is being deleted.
-    pub fn of(cluster: &'a Cluster, ticket: &'a Ticket) -> Option<HandOver<'a>> {
+    pub fn from_ticket(cluster: &'a Cluster, ticket: &'a Ticket) -> Option<HandOver<'a>> {
         let (claim, node) = (ticket.claim()?, ticket.record.node.as_ref()?);
         let ended = |pod: &Pod| matches!(pod.phase, PodPhase::Succeeded | PodPhase::Failed);
         let pod = cluster.pod(claim.pod).filter(|pod| !pod.is_bound() && !pod.terminating && !ended(pod))?;
@@ -77,7 +77,7 @@ enum Turn {
 
 #[derive(Debug, Default)]
 pub struct HandOvers {
-    nodes: BTreeMap<Arc<str>, OnNode>,
+    nodes: BTreeMap<Arc<str>, NodeClaims>,
     /// By ticket.
     turns: BTreeMap<Uid, (Arc<str>, Turn)>,
     /// Tickets whose last step failed.
@@ -86,7 +86,7 @@ pub struct HandOvers {
 
 /// The claims of one node, by ticket.
 #[derive(Debug, Default)]
-struct OnNode {
+struct NodeClaims {
     begun: BTreeSet<Uid>,
     /// The oldest claim first.
     waiting: BTreeSet<(Timestamp, Uid)>,
@@ -119,7 +119,7 @@ impl HandOvers {
 
     /// Updates the state of a claim from the current objects.
     pub fn update(&mut self, cluster: &Cluster, ticket: &Ticket) {
-        let found = HandOver::of(cluster, ticket);
+        let found = HandOver::from_ticket(cluster, ticket);
         let turn = found.and_then(|found| Some((found.node.clone(), found.turn(cluster)?)));
         // The guardian has been deleted after all, or the claim has ended.
         if found.is_none_or(|found| found.guardian.is_none()) {

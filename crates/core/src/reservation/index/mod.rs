@@ -13,7 +13,7 @@ use super::budget::{MOST_ORDERS, MOST_TICKETS};
 use super::hand_over::MOST_AT_ONCE;
 use super::names::{guardian_of, ticket_of_guardian};
 use super::orphan;
-use super::spec::{Order, Phase, PriorityClass, Ticket};
+use super::spec::{Order, PriorityClass, Ticket, TicketPhase};
 use crate::{
     Timestamp, Uid,
     cluster::{
@@ -43,10 +43,10 @@ pub struct Reservations {
     claimed_by: BTreeMap<Uid, Uid>,
     classes: BTreeMap<Arc<str>, PriorityClass>,
     /// Pods with the ticket gate, by namespace.
-    waiting: BTreeMap<Arc<str>, BTreeMap<Uid, WaitingClaimer>>,
+    waiting: BTreeMap<Arc<str>, BTreeMap<Uid, WaitingPodState>>,
     hand_overs: HandOvers,
     /// Claiming pods that are released and not bound, by ticket.
-    released: BTreeMap<Uid, ReleasedClaim>,
+    released: BTreeMap<Uid, ReleasedPodState>,
     /// Pods that may be guardians without a ticket.
     suspects: BTreeSet<Uid>,
     /// The latest rejection of a write for an Order, ticket or pod, by its uid.
@@ -55,7 +55,7 @@ pub struct Reservations {
 
 /// The state of a pod that waits for a ticket, in addition to its facts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaitingClaimer {
+pub struct WaitingPodState {
     /// Since when the ticket gate has been its only gate.
     pub since: Option<Timestamp>,
     /// The ticket that the controller last tried to claim for it, and the version of that ticket. The write may still take effect
@@ -65,7 +65,7 @@ pub struct WaitingClaimer {
 
 /// The state of a claiming pod that is released and not bound, in addition to its facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReleasedClaim {
+pub struct ReleasedPodState {
     /// When this controller first observed it as released.
     pub since: Timestamp,
     /// How often it was nominated again.
@@ -141,7 +141,7 @@ impl Reservations {
         self.classes.values()
     }
 
-    pub fn waiting(&self, pod: &Pod) -> Option<&WaitingClaimer> {
+    pub fn waiting(&self, pod: &Pod) -> Option<&WaitingPodState> {
         self.waiting.get(&pod.namespace)?.get(&pod.uid)
     }
 
@@ -150,7 +150,7 @@ impl Reservations {
     }
 
     /// The claiming pod of a ticket, if it was seen released and not bound.
-    pub fn released(&self, ticket: Uid) -> Option<ReleasedClaim> {
+    pub fn released(&self, ticket: Uid) -> Option<ReleasedPodState> {
         self.released.get(&ticket).copied()
     }
 
@@ -462,7 +462,7 @@ impl Reservations {
         }
     }
 
-    pub fn keep_waiting(&mut self, pod: &Pod, kept: WaitingClaimer) {
+    pub fn keep_waiting(&mut self, pod: &Pod, kept: WaitingPodState) {
         let waiting = self.waiting.get_mut(&pod.namespace).and_then(|pods| pods.get_mut(&pod.uid));
         if let Some(waiting) = waiting {
             *waiting = kept;
@@ -502,7 +502,7 @@ impl Reservations {
 
     /// Touches all Pending tickets after a change of a PriorityClass. Such changes are rare.
     pub fn touch_pending(&self, touched: &mut Touched) {
-        let pending = self.tickets.values().filter(|ticket| ticket.phase() == Phase::Pending);
+        let pending = self.tickets.values().filter(|ticket| ticket.phase() == TicketPhase::Pending);
         pending.for_each(|ticket| touched.ticket(ticket.uid));
     }
 
@@ -514,7 +514,7 @@ impl Reservations {
         }
     }
 
-    pub fn keep_ticket(&mut self, uid: Uid, released: Option<ReleasedClaim>) {
+    pub fn keep_ticket(&mut self, uid: Uid, released: Option<ReleasedPodState>) {
         match released.filter(|_| self.tickets.contains_key(&uid)) {
             Some(released) => self.released.insert(uid, released),
             None => self.released.remove(&uid),

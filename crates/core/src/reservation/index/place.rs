@@ -3,7 +3,7 @@
 
 use super::super::eligible::{Criterion, Fit, fit};
 use super::super::names::ticket_name;
-use super::super::spec::{Order, OrderSpec, Phase, Places, Ticket};
+use super::super::spec::{Order, OrderSpec, Places, Ticket, TicketPhase};
 use super::super::ticket::NO_ROOM;
 use super::super::timetable::Window;
 use crate::{Timestamp, Uid, node::Node};
@@ -69,7 +69,7 @@ pub struct OrderEntry {
     eligible: usize,
     /// The times when nodes that are not Ready lose their tickets.
     kept_until: BTreeSet<(Timestamp, Arc<str>)>,
-    places: BTreeMap<Place, Counted>,
+    places: BTreeMap<Place, TalliedTickets>,
     /// Places that have changed since they were last found to need no action.
     unsettled: BTreeSet<Place>,
     pub tally: Tally,
@@ -80,7 +80,7 @@ pub struct OrderEntry {
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct TalliedTickets {
     tickets: BTreeSet<Uid>,
     tally: Tally,
 }
@@ -251,10 +251,9 @@ impl OrderEntry {
 
     fn available_at(&self, ticket: &Ticket) -> Option<Timestamp> {
         let min_ready = self.spec()?.min_ready;
-        let since =
-            ticket.record.ready.since.filter(|_| {
-                ticket.phase() == Phase::Reserved && !ticket.terminating && !min_ready.is_zero()
-            })?;
+        let since = ticket.record.ready.since.filter(|_| {
+            ticket.phase() == TicketPhase::Reserved && !ticket.terminating && !min_ready.is_zero()
+        })?;
         since.checked_add(min_ready).ok()
     }
 
@@ -320,10 +319,10 @@ impl OrderEntry {
         let here = there.into_iter().flat_map(|there| &there.tickets).filter_map(|uid| tickets.get(uid));
         for ticket in here.filter(|ticket| !ticket.terminating) {
             match ticket.phase() {
-                Phase::Pending => new.pending += 1,
-                Phase::Reserved => new.reserved += 1,
-                Phase::Claimed => new.claimed += 1,
-                Phase::Expired => new.expired += 1,
+                TicketPhase::Pending => new.pending += 1,
+                TicketPhase::Reserved => new.reserved += 1,
+                TicketPhase::Claimed => new.claimed += 1,
+                TicketPhase::Expired => new.expired += 1,
             }
             if ticket.is_unclaimed() {
                 new.updated += i64::from(ticket.template == hash);

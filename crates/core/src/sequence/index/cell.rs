@@ -41,7 +41,7 @@ impl Standing {
     ];
 
     /// The standing of `pod` for a gate and an `until` rule.
-    pub fn of(pod: &Pod, gate: &str, until: Until, releasing: bool, current: bool) -> Standing {
+    pub fn from_pod(pod: &Pod, gate: &str, until: Until, releasing: bool, current: bool) -> Standing {
         if releasing && planted(Bug::InFlightIsDone) {
             return Standing::Arrived;
         }

@@ -3,7 +3,7 @@
 use super::{Cell, Mode, NodeResults, no_cells};
 use crate::{
     Uid,
-    cluster::Claim,
+    cluster::Membership,
     facts::Owner,
     journal::later_of,
     planted::{Bug, planted},
@@ -27,10 +27,10 @@ pub struct SequenceEntry {
     /// Whether the sequence is deleted, and this entry only releases the pods that it still holds.
     pub ghost: bool,
     /// Whether it selects pods. A sequence that may not act in its `spec.namespace` selects none and has no counts.
-    claims: bool,
+    selects_pods: bool,
     cells: Vec<Cell>,
     /// For each group, the pods that it selects but that belong to an earlier group.
-    claimed_by_earlier_group: BTreeMap<u32, BTreeSet<Uid>>,
+    in_earlier_group: BTreeMap<u32, BTreeSet<Uid>>,
     /// The last decision, if it is newer than the status.
     pub(super) remembered: Option<Recorded>,
     /// Whether its note covers its current spec. Stored, because each decision would otherwise compare thousands of names.
@@ -56,9 +56,9 @@ impl SequenceEntry {
         SequenceEntry {
             sequence,
             ghost,
-            claims: false,
+            selects_pods: false,
             cells: Vec::new(),
-            claimed_by_earlier_group: BTreeMap::new(),
+            in_earlier_group: BTreeMap::new(),
             remembered: None,
             noted: false,
             mode,
@@ -68,18 +68,18 @@ impl SequenceEntry {
         }
     }
 
-    pub(super) fn claims(&self) -> bool {
-        self.claims
+    pub(super) fn selects_pods(&self) -> bool {
+        self.selects_pods
     }
 
     /// Sets whether the sequence selects pods, and resets all counts. Its pods must have been removed before.
-    pub(super) fn set_claims(&mut self, claims: bool) {
-        let groups = match claims {
+    pub(super) fn set_selects_pods(&mut self, selects_pods: bool) {
+        let groups = match selects_pods {
             true => self.sequence.spec.as_ref().map_or(0, |spec| spec.groups.len()),
             false => 0,
         };
         let by_nodes = self.spec().is_some_and(|spec| spec.scope == Scope::Node);
-        self.claims = claims;
+        self.selects_pods = selects_pods;
         self.cells = no_cells(groups);
         self.floating = no_cells(if by_nodes { groups } else { 0 });
         self.node_results = NodeResults::new(groups);
@@ -179,25 +179,25 @@ impl SequenceEntry {
     }
 
     /// The number of pods that a group selects but that belong to an earlier group.
-    pub fn claimed_by_earlier_group(&self, group: usize) -> u32 {
-        self.claimed_by_earlier_group.get(&(group as u32)).map_or(0, |pods| pods.len() as u32)
+    pub fn in_earlier_group(&self, group: usize) -> u32 {
+        self.in_earlier_group.get(&(group as u32)).map_or(0, |pods| pods.len() as u32)
     }
 
     /// The pods that more than one group of this sequence selects, with the later group.
     pub fn duplicates(&self) -> impl Iterator<Item = (usize, Uid)> {
-        self.claimed_by_earlier_group
+        self.in_earlier_group
             .iter()
             .flat_map(|(group, pods)| pods.iter().map(move |pod| (*group as usize, *pod)))
     }
 
-    pub(super) fn set_claimed_by_earlier_group(&mut self, claim: Claim, pod: Uid, lost: bool) {
-        let pods = self.claimed_by_earlier_group.entry(claim.group).or_default();
+    pub(super) fn set_in_earlier_group(&mut self, membership: Membership, pod: Uid, lost: bool) {
+        let pods = self.in_earlier_group.entry(membership.group).or_default();
         match lost {
             true => pods.insert(pod),
             false => pods.remove(&pod),
         };
         if pods.is_empty() {
-            self.claimed_by_earlier_group.remove(&claim.group);
+            self.in_earlier_group.remove(&membership.group);
         }
     }
 

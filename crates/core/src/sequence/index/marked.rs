@@ -131,7 +131,9 @@ impl Sequences {
         let nodes: Vec<&Node> = left.nodes.iter().filter_map(|name| cluster.node(name)).collect();
         let keys: BTreeSet<&Arc<str>> = nodes.iter().flat_map(|node| keys_on(node)).collect();
         for uid in &self.node_scoped {
-            let Some(entry) = self.entries.get_mut(uid).filter(|entry| entry.claims()) else { continue };
+            let Some(entry) = self.entries.get_mut(uid).filter(|entry| entry.selects_pods()) else {
+                continue;
+            };
             if *uid != gone && entry.keys().iter().any(|key| keys.contains(key)) {
                 touched.sequence(*uid);
                 nodes.iter().for_each(|node| entry.look_again(&node.name, !node.terminating, false));
@@ -144,7 +146,7 @@ impl Sequences {
     pub fn node_changed(&mut self, cluster: &Cluster, name: &Arc<str>, another: bool, touched: &mut Touched) {
         let there = cluster.takes_part(name);
         for uid in &self.node_scoped {
-            if let Some(entry) = self.entries.get_mut(uid).filter(|entry| entry.claims()) {
+            if let Some(entry) = self.entries.get_mut(uid).filter(|entry| entry.selects_pods()) {
                 touched.sequence(*uid);
                 entry.look_again(name, there, another);
             }
@@ -250,7 +252,8 @@ impl Sequences {
         touched.sequences(writers);
         // A sequence that may not act writes only to remove its own marks.
         let has_to_write = |uid: &Uid| {
-            self.get(*uid).is_some_and(|entry| entry.claims()) || self.marked.by_sequence.contains_key(uid)
+            self.get(*uid).is_some_and(|entry| entry.selects_pods())
+                || self.marked.by_sequence.contains_key(uid)
         };
         touched.sequences(self.node_scoped().filter(has_to_write));
         // Wake deleted sequences that have leftovers on this node, too.

@@ -1,26 +1,26 @@
 //! The index of sequences: counts of their members, kept up to date on each change.
 //!
 //! ```text
-//! pods ──claims──▶ sequences ──▶ groups ──▶ cells      (members by standing)
+//! pods ──memberships──▶ sequences ──▶ groups ──▶ cells      (members by standing)
 //! ```
 //!
-//! A [`Claim`] says that a group of a sequence selects a pod. One rule keeps the counts correct: code that changes a fact that a
+//! A [`Membership`] says that a group of a sequence selects a pod. One rule keeps the counts correct: code that changes a fact that a
 //! count depends on first removes the pod from its cells ([`Sequences::pod_leaves`]) and then adds it again
 //! ([`Sequences::pod_enters`]).
 
 mod cell;
-mod claims;
 mod entry;
 mod marked;
+mod memberships;
 mod node_results;
 mod notes;
 mod place;
 
 pub use cell::{Cell, Standing, Sum};
-pub use claims::{MEMBERSHIP_KEY, membership_value};
 pub use entry::SequenceEntry;
 pub use marked::UnseenNodes;
-pub use node_results::{Count, Counts, NodeResults};
+pub use memberships::{MEMBERSHIP_KEY, membership_value};
+pub use node_results::{Counts, NodeCount, NodeResults};
 pub use notes::Note;
 
 use super::{
@@ -31,7 +31,7 @@ use super::{
 use crate::{
     Uid,
     cluster::{
-        Claim, Cluster,
+        Cluster, Membership,
         table::{fact, tables},
     },
     facts::Namespace,
@@ -39,8 +39,8 @@ use crate::{
     planted::{Bug, planted},
     selector::{Operator, Requirement, Selector},
 };
-use claims::Claims;
 use marked::Marked;
+use memberships::MembershipIndex;
 use notes::Notes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,11 +53,11 @@ pub struct Sequences {
     node_scoped: BTreeSet<Uid>,
     /// Sequences whose pods are in another namespace, by that namespace.
     cross_namespace: BTreeMap<Arc<str>, BTreeSet<Uid>>,
-    claims: Claims,
+    memberships: MembershipIndex,
     /// Namespaces that are being read again.
     incomplete: BTreeSet<Arc<str>>,
     /// For each workload, the groups that select its template: the first one of each sequence.
-    templates: BTreeMap<Uid, Box<[Claim]>>,
+    templates: BTreeMap<Uid, Box<[Membership]>>,
     notes: Notes,
     marked: Marked,
 }
@@ -116,12 +116,12 @@ impl Sequences {
 
     /// The label keys that selectors use in a namespace.
     pub fn label_keys(&self, namespace: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.claims.label_keys(namespace)
+        self.memberships.label_keys(namespace)
     }
 
     /// Namespaces that became due for a re-list of pods and workloads since the last call.
     pub fn take_namespaces_to_read(&mut self) -> BTreeSet<Arc<str>> {
-        self.claims.take_namespaces_to_read()
+        self.memberships.take_namespaces_to_read()
     }
 
     /// Records whether the facts about a namespace are incomplete, because it is being read again.
@@ -138,8 +138,8 @@ impl Sequences {
     }
 
     /// The sequences that select pods in a namespace.
-    pub fn claiming_in(&self, namespace: &str) -> BTreeSet<Uid> {
-        self.claims.sequences_in(namespace)
+    pub fn selecting_in(&self, namespace: &str) -> BTreeSet<Uid> {
+        self.memberships.sequences_in(namespace)
     }
 
     pub fn apply(&mut self, cluster: &mut Cluster, mut sequence: Sequence, touched: &mut Touched) {
@@ -179,7 +179,7 @@ impl Sequences {
         if entry.begin_again()
             && let Some(spec) = entry.spec()
         {
-            self.claims.read_again(&spec.pod_namespace);
+            self.memberships.read_again(&spec.pod_namespace);
         }
     }
 
@@ -233,9 +233,9 @@ impl Sequences {
         touched: &mut Touched,
     ) {
         let mut concerned = Concerned::default();
-        // Find the pods by their claims: terminating pods have claims too, but are not in any cell.
-        let known = self.entries.get(&uid).filter(|known| known.claims());
-        let new = entry.as_ref().filter(|new| may_claim(cluster, new));
+        // Find the pods by their memberships: terminating pods have them too, but are not in any cell.
+        let known = self.entries.get(&uid).filter(|known| known.selects_pods());
+        let new = entry.as_ref().filter(|new| may_select_pods(cluster, new));
         known.into_iter().chain(new).for_each(|entry| concerned.add(cluster, entry));
         self.recount(cluster, concerned, touched, |all, cluster, touched| {
             all.unregister(uid, touched);
@@ -264,14 +264,14 @@ impl Sequences {
         change(self, cluster, touched);
         templates.iter().for_each(|owner| self.owner_enters(cluster, *owner, touched));
         for pod in pods {
-            self.resolve_claims(cluster, pod);
+            self.resolve_memberships(cluster, pod);
             self.pod_enters(cluster, pod, touched);
         }
     }
 
     fn register(&mut self, cluster: &Cluster, uid: Uid, mut entry: SequenceEntry) {
-        if may_claim(cluster, &entry) {
-            self.begin_claims(uid, &mut entry);
+        if may_select_pods(cluster, &entry) {
+            self.begin_selecting(uid, &mut entry);
         }
         if let Ok(spec) = &entry.sequence.spec
             && spec.pod_namespace != entry.sequence.namespace
@@ -289,8 +289,8 @@ impl Sequences {
         if self.node_scoped.remove(&uid) {
             self.voters_changed(touched);
         }
-        if entry.claims() {
-            self.end_claims(uid, &mut entry);
+        if entry.selects_pods() {
+            self.end_selecting(uid, &mut entry);
         }
         if let Ok(spec) = &entry.sequence.spec
             && let Some(sequences) = self.cross_namespace.get_mut(&spec.pod_namespace)
@@ -302,18 +302,18 @@ impl Sequences {
         }
     }
 
-    fn begin_claims(&mut self, uid: Uid, entry: &mut SequenceEntry) {
-        entry.set_claims(true);
+    fn begin_selecting(&mut self, uid: Uid, entry: &mut SequenceEntry) {
+        entry.set_selects_pods(true);
         if let Some(spec) = entry.spec() {
-            self.claims.insert(uid, spec, entry.name_if_own_namespace());
+            self.memberships.insert(uid, spec, entry.name_if_own_namespace());
         }
     }
 
-    fn end_claims(&mut self, uid: Uid, entry: &mut SequenceEntry) {
+    fn end_selecting(&mut self, uid: Uid, entry: &mut SequenceEntry) {
         if let Some(spec) = entry.spec() {
-            self.claims.remove(uid, spec);
+            self.memberships.remove(uid, spec);
         }
-        entry.set_claims(false);
+        entry.set_selects_pods(false);
     }
 
     /// Handles a change of a namespace. `before` is its previous state.
@@ -341,8 +341,8 @@ impl Sequences {
         for uid in guests.collect::<Vec<_>>() {
             touched.sequence(uid);
             let Some(entry) = self.entries.get(&uid) else { continue };
-            let (claims, may) = (entry.claims(), may_claim(cluster, entry));
-            if claims == may {
+            let (selects, may) = (entry.selects_pods(), may_select_pods(cluster, entry));
+            if selects == may {
                 continue;
             }
             let mut concerned = Concerned::default();
@@ -350,8 +350,8 @@ impl Sequences {
             self.recount(cluster, concerned, touched, |all, _, _| {
                 let Some(mut entry) = all.entries.remove(&uid) else { return };
                 match may {
-                    true => all.begin_claims(uid, &mut entry),
-                    false => all.end_claims(uid, &mut entry),
+                    true => all.begin_selecting(uid, &mut entry),
+                    false => all.end_selecting(uid, &mut entry),
                 }
                 all.entries.insert(uid, entry);
             });
@@ -384,7 +384,7 @@ impl Sequences {
 }
 
 /// Whether a sequence may select pods in its `spec.namespace`.
-fn may_claim(cluster: &Cluster, entry: &SequenceEntry) -> bool {
+fn may_select_pods(cluster: &Cluster, entry: &SequenceEntry) -> bool {
     entry.spec().is_some_and(|spec| cluster.permits(&spec.pod_namespace, &entry.sequence.namespace))
 }
 
@@ -440,8 +440,11 @@ fn no_cells(groups: usize) -> Vec<Cell> {
     std::iter::repeat_with(Cell::default).take(groups).collect()
 }
 
-/// Returns the first claim of each sequence. `claims` is sorted by sequence and group.
-pub(super) fn winners(claims: &[Claim]) -> impl Iterator<Item = Claim> {
+/// Returns the first membership of each sequence. `memberships` is sorted by sequence and group.
+pub(super) fn winners(memberships: &[Membership]) -> impl Iterator<Item = Membership> {
     let mut last = None;
-    claims.iter().copied().filter(move |claim| last.replace(claim.sequence) != Some(claim.sequence))
+    memberships
+        .iter()
+        .copied()
+        .filter(move |membership| last.replace(membership.sequence) != Some(membership.sequence))
 }

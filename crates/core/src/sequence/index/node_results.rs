@@ -22,7 +22,7 @@ use std::sync::Arc;
 #[derive(Debug, Default)]
 pub struct NodeResults {
     groups: usize,
-    nodes: BTreeMap<Arc<str>, OnNode>,
+    nodes: BTreeMap<Arc<str>, NodeMembers>,
     stale: BTreeSet<Arc<str>>,
     /// Names of nodes that have members but do not exist. Usually empty.
     missing: BTreeSet<Arc<str>>,
@@ -33,12 +33,12 @@ pub struct NodeResults {
 
 /// The members and the evaluation of one node.
 #[derive(Debug)]
-struct OnNode {
+struct NodeMembers {
     cells: Vec<Cell>,
     judged: Option<Arc<Judged>>,
 }
 
-impl OnNode {
+impl NodeMembers {
     fn is_deserted(&self) -> bool {
         self.judged.is_none() && self.cells.iter().all(Cell::is_empty)
     }
@@ -95,7 +95,7 @@ impl NodeResults {
         change: impl FnOnce(&mut Cell),
     ) {
         let groups = self.groups;
-        let new = || OnNode { cells: super::no_cells(groups), judged: None };
+        let new = || NodeMembers { cells: super::no_cells(groups), judged: None };
         let there = self.nodes.entry(node.clone()).or_insert_with(new);
         change(&mut there.cells[group as usize]);
         if there.is_deserted() {
@@ -157,7 +157,7 @@ impl NodeResults {
         self.stale.retain(|name| !nodes.contains_key(name) && takes_part(name));
         let groups = self.groups;
         for (name, judged) in nodes.into_iter().filter(|(name, _)| takes_part(name)) {
-            let new = || OnNode { cells: super::no_cells(groups), judged: None };
+            let new = || NodeMembers { cells: super::no_cells(groups), judged: None };
             let there = self.nodes.entry(name.clone()).or_insert_with(new);
             if let Some(old) = there.judged.replace(judged.clone()) {
                 self.totals.subtract(&name, &old);
@@ -203,11 +203,11 @@ impl Totals {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub nodes: u32,
-    pub groups: Vec<Count>,
+    pub groups: Vec<NodeCount>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct NodeCount {
     pub open: u32,
     pub complete: u32,
     pub timed_out: u32,
@@ -243,7 +243,7 @@ impl Total {
 
 impl Counts {
     pub fn none(groups: usize) -> Counts {
-        Counts { nodes: 0, groups: vec![Count::default(); groups] }
+        Counts { nodes: 0, groups: vec![NodeCount::default(); groups] }
     }
 
     pub fn add(&mut self, judged: &Judged) {

@@ -38,29 +38,29 @@ impl Sequences {
     fn count_pod(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched, add: bool) {
         let Some(entry) = cluster.pod_entry(uid) else { return };
         // Terminating pods do not count.
-        if entry.claims.is_empty() || entry.pod.terminating && !planted(Bug::TerminatingCounts) {
+        if entry.memberships.is_empty() || entry.pod.terminating && !planted(Bug::TerminatingCounts) {
             return;
         }
         let node = if self.node_scoped.is_empty() { None } else { cluster.node_of(&entry.pod) };
         let dropped = cluster.gate_being_dropped(uid);
         let mut winner = None;
-        for claim in entry.claims.iter() {
-            touched.sequence(claim.sequence);
-            let Some(sequence) = self.entries.get_mut(&claim.sequence) else { continue };
-            if winner.replace(claim.sequence) == Some(claim.sequence) {
-                sequence.set_claimed_by_earlier_group(*claim, uid, add);
+        for membership in entry.memberships.iter() {
+            touched.sequence(membership.sequence);
+            let Some(sequence) = self.entries.get_mut(&membership.sequence) else { continue };
+            if winner.replace(membership.sequence) == Some(membership.sequence) {
+                sequence.set_in_earlier_group(*membership, uid, add);
                 continue;
             }
             let Some(spec) = sequence.spec().cloned() else { continue };
-            let until = spec.groups[claim.group as usize].until;
+            let until = spec.groups[membership.group as usize].until;
             let releasing = dropped == Some(&spec.gate);
-            let group = &spec.groups[claim.group as usize];
+            let group = &spec.groups[membership.group as usize];
             let (root, current) = unit_of(entry, group);
             let root_facts = root.and_then(|root| cluster.owner(root));
             let member = Member {
                 name: entry.pod.name.clone(),
                 uid,
-                standing: Standing::of(&entry.pod, &spec.gate, until, releasing, current),
+                standing: Standing::from_pod(&entry.pod, &spec.gate, until, releasing, current),
                 since: entry.pod.since,
                 root,
             };
@@ -68,25 +68,25 @@ impl Sequences {
                 true => cell.insert(&member, owner, until),
                 false => cell.remove(&member, owner, until),
             };
-            count(sequence.cell_mut(claim.group), root_facts);
+            count(sequence.cell_mut(membership.group), root_facts);
             if spec.scope == Scope::Node {
                 // A workload's desired total says nothing about one node.
                 let node = node.as_ref().map(|node| (node, cluster.takes_part(node)));
-                sequence.change_cell_at(node, claim.group, |cell| count(cell, None));
+                sequence.change_cell_at(node, membership.group, |cell| count(cell, None));
             }
         }
     }
 
     /// Looks up the groups that select a pod. Needed when its labels, its owners or the sequences change.
-    pub fn resolve_claims(&self, cluster: &mut Cluster, uid: Uid) {
+    pub fn resolve_memberships(&self, cluster: &mut Cluster, uid: Uid) {
         let Some(pod) = cluster.pod(uid) else { return };
-        let claims = self.claims.on_pod(pod, cluster.workloads_of(pod)).into();
-        cluster.set_claims(uid, claims);
+        let memberships = self.memberships.on_pod(pod, cluster.workloads_of(pod)).into();
+        cluster.set_memberships(uid, memberships);
     }
 
-    /// Whether claims in a namespace depend on the owners of pods.
-    pub fn claims_by_owner(&self, namespace: &str) -> bool {
-        self.claims.has_workloads(namespace)
+    /// Whether memberships in a namespace depend on the owners of pods.
+    pub fn depends_on_owners(&self, namespace: &str) -> bool {
+        self.memberships.has_workloads(namespace)
     }
 
     /// Adds a workload to the counts of the groups that select it by its template or name.
@@ -96,16 +96,16 @@ impl Sequences {
         // Admission must know which ReplicaSets and Jobs belong to a workload that a group names, and which only have a similar
         // name.
         let named = self
-            .claims
+            .memberships
             .on_namesake(owner)
-            .chain(parent.into_iter().flat_map(|parent| self.claims.on_workload(parent)));
-        touched.sequences(named.map(|claim| claim.sequence));
+            .chain(parent.into_iter().flat_map(|parent| self.memberships.on_workload(parent)));
+        touched.sequences(named.map(|membership| membership.sequence));
         if !owner.terminating {
             let counts_itself = owner.parent.is_none_or(|parent| parent.kind != OwnerKind::Deployment);
-            let claims = self.claims.on_owner(owner, parent, counts_itself);
-            let claims: Box<[_]> = winners(&claims).collect();
-            if !claims.is_empty() {
-                self.templates.insert(uid, claims);
+            let memberships = self.memberships.on_owner(owner, parent, counts_itself);
+            let memberships: Box<[_]> = winners(&memberships).collect();
+            if !memberships.is_empty() {
+                self.templates.insert(uid, memberships);
             }
         }
         self.count_template(cluster, uid, touched, true);
@@ -118,20 +118,20 @@ impl Sequences {
     }
 
     fn count_template(&mut self, cluster: &Cluster, uid: Uid, touched: &mut Touched, found: bool) {
-        let Some(claims) = self.templates.get(&uid) else { return };
-        for claim in claims.iter() {
-            touched.sequence(claim.sequence);
-            let Some(sequence) = self.entries.get_mut(&claim.sequence) else { continue };
+        let Some(memberships) = self.templates.get(&uid) else { return };
+        for membership in memberships.iter() {
+            touched.sequence(membership.sequence);
+            let Some(sequence) = self.entries.get_mut(&membership.sequence) else { continue };
             let Some(spec) = sequence.spec().cloned() else { continue };
-            let until = spec.groups[claim.group as usize].until;
+            let until = spec.groups[membership.group as usize].until;
             let has_runs = cluster.latest_run(uid).is_some();
-            sequence.cell_mut(claim.group).by_template(uid, found, cluster.owner(uid), until, has_runs);
+            sequence.cell_mut(membership.group).by_template(uid, found, cluster.owner(uid), until, has_runs);
         }
     }
 
     /// Updates the counts after only the desired number of pods of a workload has changed.
     pub fn recount_owner(&mut self, owner: &Owner, touched: &mut Touched) {
-        for sequence in self.claims.sequences_in(&owner.namespace) {
+        for sequence in self.memberships.sequences_in(&owner.namespace) {
             if self.entries.get_mut(&sequence).is_some_and(|entry| entry.recount(owner)) {
                 touched.sequence(sequence);
             }

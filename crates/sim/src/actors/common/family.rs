@@ -32,7 +32,7 @@ pub struct Family {
 }
 
 impl Family {
-    pub fn of(kind: Kind, child: Kind) -> Family {
+    pub fn new(kind: Kind, child: Kind) -> Family {
         let agenda = Agenda::default();
         Family { kind, child, agenda, batch: None, adoptable: BTreeMap::new(), refusals: BTreeMap::new() }
     }
@@ -42,7 +42,7 @@ impl Family {
         Family { batch: Some(batch), ..self }
     }
 
-    pub fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    pub fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         if change.key.kind == self.kind {
             self.heard_of_owner(change, cluster);
         } else if change.key.kind == self.child {

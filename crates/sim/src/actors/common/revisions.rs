@@ -53,7 +53,7 @@ pub fn data(template: &Value) -> Value {
 }
 
 /// The revisions of an owner, oldest first.
-pub fn of(cluster: &Cluster, owner: &Stored) -> Vec<Revision> {
+pub fn of_owner(cluster: &Cluster, owner: &Stored) -> Vec<Revision> {
     let revisions = cluster.store.owned(owner.uid(), Kind::ControllerRevision);
     let mut revisions: Vec<Revision> = revisions
         .filter(|(_, revision)| is_controlled_by(revision, owner.uid()))
@@ -79,7 +79,7 @@ pub fn current(
     naming: &Naming,
     collisions: &mut i64,
 ) -> Result<Revision, Refusal> {
-    let revisions = of(cluster, owner);
+    let revisions = of_owner(cluster, owner);
     let data = data(&owner["spec"]["template"]);
     let next = revisions.last().map(Revision::number).unwrap_or_default() + 1;
     if let Some(equal) = revisions.iter().rev().find(|revision| revision.object["data"] == data) {
@@ -118,7 +118,9 @@ fn make(
             revision["metadata"]["annotations"] = owner["metadata"]["annotations"].clone();
         }
         match cluster.create(Kind::ControllerRevision, revision) {
-            Ok(object) => return Ok(Revision { key: Key::of(Kind::ControllerRevision, &object), object }),
+            Ok(object) => {
+                return Ok(Revision { key: Key::from_object(Kind::ControllerRevision, &object), object });
+            }
             // Two templates have the same hash.
             Err(refusal) if refusal.reason == "AlreadyExists" => *collisions += 1,
             Err(refusal) => return Err(refusal),
@@ -136,7 +138,7 @@ pub fn forget(cluster: &mut Cluster, owner: &Stored, in_use: &BTreeSet<String>, 
     let keep = owner["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY);
     let known_as =
         |revision: &Revision| label.map_or(revision.name(), |label| revision.label(label)).to_owned();
-    let mut unused = of(cluster, owner);
+    let mut unused = of_owner(cluster, owner);
     unused.retain(|revision| !in_use.contains(&known_as(revision)));
     let surplus = (unused.len() as i64 - keep).max(0) as usize;
     for revision in unused.iter().take(surplus) {

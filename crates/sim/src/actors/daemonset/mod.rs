@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 const NAMING: Naming = Naming { label: HASH, hash: template::hash };
 
-type Pod = (Key, Arc<Stored>);
+type StoredPod = (Key, Arc<Stored>);
 
 pub struct DaemonSets {
     family: Family,
@@ -31,13 +31,13 @@ pub struct DaemonSets {
 
 impl Default for DaemonSets {
     fn default() -> DaemonSets {
-        DaemonSets { family: Family::of(Kind::DaemonSet, Kind::Pod), failures: BTreeMap::new() }
+        DaemonSets { family: Family::new(Kind::DaemonSet, Kind::Pod), failures: BTreeMap::new() }
     }
 }
 
 impl Actor for DaemonSets {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
-        self.family.heard(change, cluster);
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
+        self.family.on_change(change, cluster);
         if change.key.kind == Kind::DaemonSet && change.deleted {
             self.failures.retain(|(key, _), _| *key != change.key);
         }
@@ -73,7 +73,7 @@ struct View<'a> {
     now: Timestamp,
     nodes: Vec<Arc<Stored>>,
     /// The pods by the node that they are bound or pinned to.
-    pods: BTreeMap<String, Vec<Pod>>,
+    pods: BTreeMap<String, Vec<StoredPod>>,
 }
 
 impl View<'_> {
@@ -123,8 +123,8 @@ impl DaemonSets {
 }
 
 /// The pods by node. Terminating pods that have ended do not count.
-fn by_node(members: Vec<Pod>) -> BTreeMap<String, Vec<Pod>> {
-    let mut by_node: BTreeMap<String, Vec<Pod>> = BTreeMap::new();
+fn by_node(members: Vec<StoredPod>) -> BTreeMap<String, Vec<StoredPod>> {
+    let mut by_node: BTreeMap<String, Vec<StoredPod>> = BTreeMap::new();
     for (key, pod) in members {
         if pod.is_terminating() && pods::is_over(&pod) {
             continue;

@@ -1,7 +1,7 @@
 //! The pods that a DaemonSet creates and deletes in one reconciliation.
 
 use super::nodes::{self, NodeFit, node_fit};
-use super::{Pod, View};
+use super::{StoredPod, View};
 use crate::actors::common::numbers::{Round, int_or_percent};
 use crate::actors::common::{born, delete_this, pods};
 use crate::cluster::Cluster;
@@ -22,15 +22,15 @@ pub struct Failures {
 }
 
 #[derive(Default)]
-pub struct Plan {
+pub struct PodChanges {
     /// The nodes that get a new pod.
     create: Vec<String>,
-    delete: Vec<Pod>,
+    delete: Vec<StoredPod>,
     /// When to reconcile again because of failed pods.
     pub again: Option<Timestamp>,
 }
 
-impl Plan {
+impl PodChanges {
     pub fn carry_out(self, cluster: &mut Cluster, view: &View) -> Result<(), Refusal> {
         let spec = nodes::spec(view.set);
         for node in &self.create {
@@ -47,10 +47,10 @@ impl Plan {
     }
 }
 
-pub fn plan(view: &View, failures: &mut BTreeMap<(Key, String), Failures>) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(view: &View, failures: &mut BTreeMap<(Key, String), Failures>) -> PodChanges {
+    let mut plan = PodChanges::default();
     let spec = nodes::spec(view.set);
-    let limits = Limits::of(view, &spec);
+    let limits = Limits::from_spec(view, &spec);
     for node in &view.nodes {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
         plan_node(view, &mut plan, name, node_fit(&spec, node), &limits, failures);
@@ -77,7 +77,7 @@ struct Limits {
 }
 
 impl Limits {
-    fn of(view: &View, spec: &Value) -> Limits {
+    fn from_spec(view: &View, spec: &Value) -> Limits {
         let strategy = &view.set["spec"]["updateStrategy"]["rollingUpdate"];
         let wanted = view.nodes.iter().filter(|node| node_fit(spec, node) == NodeFit::Wanted).count() as i64;
         let surge = int_or_percent(&strategy["maxSurge"], wanted, Round::Up).unwrap_or(0);
@@ -90,7 +90,7 @@ impl Limits {
 /// Plans the pods of one node.
 fn plan_node(
     view: &View,
-    plan: &mut Plan,
+    plan: &mut PodChanges,
     node: &str,
     fit: NodeFit,
     limits: &Limits,
@@ -107,7 +107,8 @@ fn plan_node(
         plan.delete.extend(staying.cloned());
         return;
     }
-    let (over, mut running): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|(_, pod)| pods::is_over(pod));
+    let (over, mut running): (Vec<&StoredPod>, Vec<&StoredPod>) =
+        staying.partition(|(_, pod)| pods::is_over(pod));
     for pod in over {
         if pods::is_succeeded(&pod.1) || may_replace(view, plan, node, failures) {
             plan.delete.push(pod.clone());
@@ -121,7 +122,7 @@ fn plan_node(
     if running.is_empty() && fit == NodeFit::Wanted {
         plan.create.push(node.to_owned());
     }
-    let (mut new, mut old): (Vec<&Pod>, Vec<&Pod>) =
+    let (mut new, mut old): (Vec<&StoredPod>, Vec<&StoredPod>) =
         running.into_iter().partition(|(_, pod)| view.is_updated(pod));
     // Two pods may coexist only while the old one is ready and the new one is not available yet.
     plan.delete.extend(new.drain(new.len().min(1)..).chain(old.drain(old.len().min(1)..)).cloned());
@@ -133,14 +134,14 @@ fn plan_node(
 }
 
 /// Sorts bound pods first, then by age.
-pub fn age_key(pod: &Pod) -> impl Ord + use<> {
+pub fn age_key(pod: &StoredPod) -> impl Ord + use<> {
     let (key, pod) = pod;
     (pods::node(pod).is_empty(), born(pod), key.clone())
 }
 
 fn may_replace(
     view: &View,
-    plan: &mut Plan,
+    plan: &mut PodChanges,
     node: &str,
     failures: &mut BTreeMap<(Key, String), Failures>,
 ) -> bool {
@@ -168,15 +169,18 @@ fn may_replace(
 }
 
 /// The new and the old pod on a node; `None` if there are several of one sort.
-fn new_and_old<'a>(view: &View, pods: &'a [Pod]) -> Option<(Option<&'a Pod>, Option<&'a Pod>)> {
+fn new_and_old<'a>(
+    view: &View,
+    pods: &'a [StoredPod],
+) -> Option<(Option<&'a StoredPod>, Option<&'a StoredPod>)> {
     let staying = pods.iter().filter(|(_, pod)| !pod.is_terminating());
-    let (new, old): (Vec<&Pod>, Vec<&Pod>) = staying.partition(|(_, pod)| view.is_updated(pod));
+    let (new, old): (Vec<&StoredPod>, Vec<&StoredPod>) = staying.partition(|(_, pod)| view.is_updated(pod));
     (new.len() <= 1 && old.len() <= 1).then(|| (new.first().copied(), old.first().copied()))
 }
 
 /// All nodes that have a pod or should have one.
-fn concerned<'a>(view: &'a View, spec: &Value) -> BTreeMap<String, &'a [Pod]> {
-    let mut nodes: BTreeMap<String, &[Pod]> =
+fn concerned<'a>(view: &'a View, spec: &Value) -> BTreeMap<String, &'a [StoredPod]> {
+    let mut nodes: BTreeMap<String, &[StoredPod]> =
         view.pods.iter().map(|(node, pods)| (node.clone(), pods.as_slice())).collect();
     for node in view.nodes.iter().filter(|node| node_fit(spec, node) == NodeFit::Wanted) {
         nodes.entry(node["metadata"]["name"].as_str().unwrap_or_default().to_owned()).or_default();
@@ -185,7 +189,7 @@ fn concerned<'a>(view: &'a View, spec: &Value) -> BTreeMap<String, &'a [Pod]> {
 }
 
 /// Deletes old pods, up to the allowed number of unavailable ones. Unavailable old pods are deleted immediately.
-fn replace(view: &View, plan: &mut Plan, spec: &Value, may_be_unavailable: i64) {
+fn replace(view: &View, plan: &mut PodChanges, spec: &Value, may_be_unavailable: i64) {
     let (mut unavailable, mut candidates) = (0, Vec::new());
     for pods in concerned(view, spec).into_values() {
         match new_and_old(view, pods) {
@@ -203,7 +207,7 @@ fn replace(view: &View, plan: &mut Plan, spec: &Value, may_be_unavailable: i64) 
 }
 
 /// Creates new pods beside the old ones, up to the allowed surge.
-fn overlap(view: &View, plan: &mut Plan, spec: &Value, surge: i64) {
+fn overlap(view: &View, plan: &mut PodChanges, spec: &Value, surge: i64) {
     let (mut surging, mut candidates) = (0, Vec::new());
     for (node, pods) in concerned(view, spec) {
         let stored = view.nodes.iter().find(|one| one["metadata"]["name"] == *node);

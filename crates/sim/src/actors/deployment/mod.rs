@@ -27,13 +27,13 @@ pub struct Deployments {
 
 impl Default for Deployments {
     fn default() -> Deployments {
-        Deployments { family: Family::of(Kind::Deployment, Kind::ReplicaSet) }
+        Deployments { family: Family::new(Kind::Deployment, Kind::ReplicaSet) }
     }
 }
 
 impl Actor for Deployments {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
-        self.family.heard(change, cluster);
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
+        self.family.on_change(change, cluster);
         // The Recreate strategy waits until the last old pod is deleted.
         if change.key.kind == Kind::Pod
             && change.deleted
@@ -78,7 +78,7 @@ fn reconcile(
     deployment: Arc<Stored>,
 ) -> Result<Option<Timestamp>, Refusal> {
     if deployment.is_terminating() {
-        let sets = Sets::of(cluster, &deployment);
+        let sets = Sets::owned_by(cluster, &deployment);
         status::write_plain(cluster, key, &deployment, &sets);
         return Ok(None);
     }

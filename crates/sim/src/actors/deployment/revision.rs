@@ -32,7 +32,7 @@ pub fn look(
     key: &Key,
     deployment: Arc<Stored>,
 ) -> Result<(Arc<Stored>, Sets), Refusal> {
-    let mut sets = Sets::of(cluster, &deployment);
+    let mut sets = Sets::owned_by(cluster, &deployment);
     let Some(new) = sets.new.take() else { return Ok((deployment, sets)) };
     let revision = next_revision(&sets);
     let object = cluster.update(&new.key, |set| {
@@ -88,7 +88,7 @@ pub fn look_or_make(
             conditions::set(&mut deployment["status"], condition);
         }
     })?;
-    let new = Set { key: Key::of(Kind::ReplicaSet, &object), object };
+    let new = Set { key: Key::from_object(Kind::ReplicaSet, &object), object };
     Ok((deployment, Sets { new: Some(new), old: sets.old }))
 }
 

@@ -56,7 +56,7 @@ pub struct Sets {
 }
 
 impl Sets {
-    pub fn of(cluster: &Cluster, deployment: &Stored) -> Sets {
+    pub fn owned_by(cluster: &Cluster, deployment: &Stored) -> Sets {
         let mine = |set: &Value| crate::actors::common::is_controlled_by(set, deployment.uid());
         let mut all: Vec<Set> = cluster
             .store

@@ -16,7 +16,7 @@ pub struct FinishedJobs {
 }
 
 impl Actor for FinishedJobs {
-    fn heard(&mut self, change: &Change, _: &Cluster) {
+    fn on_change(&mut self, change: &Change, _: &Cluster) {
         if change.key.kind != Kind::Job {
             return;
         }

@@ -1,7 +1,7 @@
 //! The pods that a Job creates and deletes.
 
 use super::backoff::{self, Backoff};
-use super::sync::{JobSync, Pod};
+use super::sync::{JobSync, StoredPod};
 use super::{pod, spec, track};
 use crate::actors::common::{born, delete_this, pods, text};
 use crate::cluster::Cluster;
@@ -38,7 +38,7 @@ pub fn manage(cluster: &mut Cluster, sync: &mut JobSync, backoff: &Backoff) -> R
 }
 
 /// The pods to delete: first those with a duplicate or unwanted index, then the least advanced.
-fn first_to_delete(sync: &JobSync, at_least: i64) -> Vec<Pod> {
+fn first_to_delete(sync: &JobSync, at_least: i64) -> Vec<StoredPod> {
     let mut left = sync.active.clone();
     left.sort_by_cached_key(|(key, pod)| {
         let phase = match text(&pod["status"]["phase"]) {
@@ -74,7 +74,7 @@ fn first_to_delete(sync: &JobSync, at_least: i64) -> Vec<Pod> {
 }
 
 /// Deletes pods that the Job does not count.
-fn remove(cluster: &mut Cluster, sync: &mut JobSync, some: &[Pod]) {
+fn remove(cluster: &mut Cluster, sync: &mut JobSync, some: &[StoredPod]) {
     for (key, pod) in some {
         track::let_go(cluster, key);
         delete_this(cluster, key, pod);

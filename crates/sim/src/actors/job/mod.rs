@@ -37,14 +37,14 @@ pub struct Jobs {
 
 impl Default for Jobs {
     fn default() -> Jobs {
-        let family = Family::of(Kind::Job, Kind::Pod).batched(BATCH);
+        let family = Family::new(Kind::Job, Kind::Pod).batched(BATCH);
         Jobs { family, backoffs: BTreeMap::new(), orphans: BTreeSet::new() }
     }
 }
 
 impl Actor for Jobs {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
-        self.family.heard(change, cluster);
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
+        self.family.on_change(change, cluster);
         match change.key.kind {
             Kind::Job if change.deleted => {
                 self.backoffs.remove(&change.key);

@@ -12,15 +12,15 @@ use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub type Pod = (Key, Arc<Stored>);
+pub type StoredPod = (Key, Arc<Stored>);
 
 /// The state of one sync.
 pub struct JobSync<'a> {
     pub key: &'a Key,
     pub job: &'a Stored,
     pub now: Timestamp,
-    pub pods: Vec<Pod>,
-    pub active: Vec<Pod>,
+    pub pods: Vec<StoredPod>,
+    pub active: Vec<StoredPod>,
     /// The numbers for the status.
     pub active_count: i64,
     pub ready: i64,
@@ -30,7 +30,7 @@ pub struct JobSync<'a> {
     pub succeeded_indexes: Indexes,
     pub failed_indexes: Option<Indexes>,
     /// Failed pods that are kept until they are replaced, because they record how often their index failed.
-    pub kept: BTreeMap<i64, Pod>,
+    pub kept: BTreeMap<i64, StoredPod>,
     /// The condition of a Job that finishes: either the interim condition or the final one.
     pub finish: Option<Value>,
     pub status: Value,
@@ -50,7 +50,7 @@ pub fn sync(
     cluster: &mut Cluster,
     key: &Key,
     job: &Stored,
-    pods: Vec<Pod>,
+    pods: Vec<StoredPod>,
     backoff: &mut Backoff,
 ) -> (Result<(), Refusal>, Option<Timestamp>) {
     let mut sync = JobSync::new(cluster.now(), key, job, pods);
@@ -76,8 +76,8 @@ pub fn sync(
 }
 
 impl<'a> JobSync<'a> {
-    fn new(now: Timestamp, key: &'a Key, job: &'a Stored, pods: Vec<Pod>) -> JobSync<'a> {
-        let active: Vec<Pod> = pods.iter().filter(|(_, pod)| pods::is_active(pod)).cloned().collect();
+    fn new(now: Timestamp, key: &'a Key, job: &'a Stored, pods: Vec<StoredPod>) -> JobSync<'a> {
+        let active: Vec<StoredPod> = pods.iter().filter(|(_, pod)| pods::is_active(pod)).cloned().collect();
         let mut status = job["status"].clone();
         if !status.is_object() {
             status = json!({});
@@ -85,7 +85,7 @@ impl<'a> JobSync<'a> {
         if !status["uncountedTerminatedPods"].is_object() {
             status["uncountedTerminatedPods"] = json!({});
         }
-        let count = |pods: &[Pod], holds: &dyn Fn(&Stored) -> bool| {
+        let count = |pods: &[StoredPod], holds: &dyn Fn(&Stored) -> bool| {
             pods.iter().filter(|(_, pod)| holds(pod)).count() as i64
         };
         JobSync {
@@ -108,7 +108,7 @@ impl<'a> JobSync<'a> {
     }
 
     /// Pods of this Job that have not been counted yet.
-    pub fn uncounted(&self) -> impl Iterator<Item = &Pod> {
+    pub fn uncounted(&self) -> impl Iterator<Item = &StoredPod> {
         let indexed = spec::is_indexed(self.job);
         self.pods
             .iter()
@@ -201,7 +201,7 @@ impl<'a> JobSync<'a> {
     fn keep_last_failures(&mut self) {
         let job = self.job;
         let active: BTreeSet<i64> = self.active.iter().filter_map(|(_, pod)| pod::index(job, pod)).collect();
-        let mut kept: BTreeMap<i64, Pod> = BTreeMap::new();
+        let mut kept: BTreeMap<i64, StoredPod> = BTreeMap::new();
         for (key, one) in self.uncounted().filter(|(_, pod)| pod::is_failed(job, pod)) {
             let Some(index) = pod::index(job, one) else { continue };
             let is_over = self.failed_indexes.as_ref().is_some_and(|failed| failed.has(index));

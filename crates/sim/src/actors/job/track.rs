@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Limit of pods counted in one sync.
-const MOST: usize = 500;
+const MOST_COUNTED: usize = 500;
 
 pub fn track(cluster: &mut Cluster, sync: &mut JobSync) -> Result<(), Refusal> {
     set_counts(sync);
@@ -20,7 +20,7 @@ pub fn track(cluster: &mut Cluster, sync: &mut JobSync) -> Result<(), Refusal> {
     let go = record_ended_pods(sync);
     let finish = record_finish(sync);
     write(cluster, sync)?;
-    let all = go.len() < MOST;
+    let all = go.len() < MOST_COUNTED;
     go.iter().for_each(|key| let_go(cluster, key));
     for (_, pod) in sync.pods.iter_mut().filter(|(key, _)| go.contains(key)) {
         // The pod has been recorded and its finalizer removed. The local copy follows.
@@ -114,7 +114,7 @@ fn record_ended_pods(sync: &mut JobSync) -> BTreeSet<Key> {
         } else if (is_failed || failing) && counts && !known {
             failed.push(uid);
         }
-        if go.len() == MOST {
+        if go.len() == MOST_COUNTED {
             break;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::behaviour::{self, Behaviour};
 use super::config;
-use super::life::{End, Life, Role, State, Stopping, Unit, Volumes};
+use super::life::{End, Life, MountState, Role, Stopping, Unit, UnitState};
 use super::probes::{later, outlook};
 use crate::chance::Chance;
 use crate::program_behaviour::ProgramBehaviour;
@@ -97,21 +97,21 @@ fn past_deadline(life: &Life, context: &PodContext, progress: &mut Progress) -> 
 
 fn mount(life: &mut Life, context: &PodContext, progress: &mut Progress) -> bool {
     let pause = match life.volumes {
-        Volumes::Mounted => return true,
-        Volumes::Missing { retry, .. } if retry > context.now => {
+        MountState::Mounted => return true,
+        MountState::Missing { retry, .. } if retry > context.now => {
             progress.wake(retry);
             return false;
         }
-        Volumes::Missing { pause, .. } => (pause * 2).min(LONGEST_MOUNT_PAUSE),
-        Volumes::Unmounted => FIRST_MOUNT_PAUSE,
+        MountState::Missing { pause, .. } => (pause * 2).min(LONGEST_MOUNT_PAUSE),
+        MountState::Unmounted => FIRST_MOUNT_PAUSE,
     };
     let namespace = context.pod["metadata"]["namespace"].as_str().unwrap_or_default();
     if config::missing_volume(context.store, namespace, context.pod).is_none() {
-        life.volumes = Volumes::Mounted;
+        life.volumes = MountState::Mounted;
         return true;
     }
     let retry = later(context.now, pause);
-    life.volumes = Volumes::Missing { retry, pause };
+    life.volumes = MountState::Missing { retry, pause };
     progress.wake(retry);
     false
 }
@@ -158,27 +158,27 @@ fn step(unit: &mut Unit, seen: Timestamp, context: &mut PodContext, progress: &m
     let now = context.now;
     loop {
         match &unit.state {
-            State::Waiting => {
+            UnitState::Waiting => {
                 let until = first_start(unit, seen, context);
-                unit.state = State::Creating { until };
+                unit.state = UnitState::Creating { until };
             }
-            State::Creating { until } if *until <= now => start(unit, context, progress),
-            State::Creating { until } => return progress.wake(*until),
-            State::Refused { retry, .. } if *retry <= now || context.nudged => {
+            UnitState::Creating { until } if *until <= now => start(unit, context, progress),
+            UnitState::Creating { until } => return progress.wake(*until),
+            UnitState::Refused { retry, .. } if *retry <= now || context.nudged => {
                 start(unit, context, progress);
-                if let State::Refused { retry, .. } = unit.state {
+                if let UnitState::Refused { retry, .. } = unit.state {
                     return progress.wake(retry);
                 }
             }
-            State::Refused { retry, .. } => return progress.wake(*retry),
-            State::Running { since } => {
+            UnitState::Refused { retry, .. } => return progress.wake(*retry),
+            UnitState::Running { since } => {
                 let since = *since;
                 run_on(unit, since, seen, context, progress);
                 if unit.is_running() {
                     return;
                 }
             }
-            State::Ended(end) => {
+            UnitState::Ended(end) => {
                 if !unit.restarts_after(end.code, context.pod) {
                     return;
                 }
@@ -201,14 +201,14 @@ fn step(unit: &mut Unit, seen: Timestamp, context: &mut PodContext, progress: &m
                 unit.last = Some(end);
                 match pause.zip(until) {
                     Some((pause, until)) => {
-                        unit.state = State::Paused { until, pause };
+                        unit.state = UnitState::Paused { until, pause };
                         progress.changed = true;
                     }
                     None => restart(unit, now),
                 }
             }
-            State::Paused { until, .. } if *until <= now => restart(unit, now),
-            State::Paused { until, .. } => return progress.wake(*until),
+            UnitState::Paused { until, .. } if *until <= now => restart(unit, now),
+            UnitState::Paused { until, .. } => return progress.wake(*until),
         }
     }
 }
@@ -234,7 +234,7 @@ fn restart(unit: &mut Unit, now: Timestamp) {
 fn start_again(unit: &mut Unit, now: Timestamp) {
     unit.restarts += 1;
     // Its image is already present.
-    unit.state = State::Creating { until: now };
+    unit.state = UnitState::Creating { until: now };
 }
 
 /// The kubelet restarts a container that it has killed without delay. The back-off depends on the end before this one, so
@@ -244,7 +244,7 @@ fn go_on(unit: &mut Unit, end: End, now: Timestamp, progress: &mut Progress) {
     let Some(before) = unit.last.replace(end) else { return start_again(unit, now) };
     match unit.backoff_after(&before).filter(|pause| later(before.finished, *pause) > now) {
         Some(pause) => {
-            unit.state = State::Paused { until: later(finished, pause), pause };
+            unit.state = UnitState::Paused { until: later(finished, pause), pause };
             progress.changed = true;
         }
         None => {
@@ -261,11 +261,11 @@ fn start(unit: &mut Unit, context: &mut PodContext, progress: &mut Progress) {
         Some(message) => {
             let more = context.chance.below(RETRY_MILLIS as u64 / 2) as i64;
             let retry = later(now, SignedDuration::from_millis(RETRY_MILLIS + more));
-            State::Refused { message, retry }
+            UnitState::Refused { message, retry }
         }
         None => {
             unit.runs += 1;
-            State::Running { since: now }
+            UnitState::Running { since: now }
         }
     };
     progress.changed = true;
@@ -320,7 +320,7 @@ fn end_pod(life: &mut Life, context: &PodContext, progress: &mut Progress) {
     }
     note_readiness(life, context.now);
     let newest = life.of_role(Role::Main).filter_map(|unit| match unit.state {
-        State::Running { since } => Some(since),
+        UnitState::Running { since } => Some(since),
         _ => None,
     });
     let newest = newest.max();
@@ -346,10 +346,10 @@ fn note_readiness(life: &mut Life, now: Timestamp) {
 /// Whether no container except sidecars runs or will be started.
 fn is_finished(life: &Life, pod: &Value) -> bool {
     let ended = |unit: &Unit| match &unit.state {
-        State::Ended(end) => !unit.restarts_after(end.code, pod),
+        UnitState::Ended(end) => !unit.restarts_after(end.code, pod),
         _ => false,
     };
-    let failed = |unit: &Unit| matches!(&unit.state, State::Ended(end) if end.code != 0);
+    let failed = |unit: &Unit| matches!(&unit.state, UnitState::Ended(end) if end.code != 0);
     life.of_role(Role::Main).all(ended) || life.of_role(Role::Init).any(|unit| ended(unit) && failed(unit))
 }
 

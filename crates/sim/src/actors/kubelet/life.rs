@@ -19,7 +19,7 @@ pub struct Life {
     pub is_set_up: bool,
     /// Known after the first container was created.
     pub ip: Option<String>,
-    pub volumes: Volumes,
+    pub volumes: MountState,
     /// Init containers first, in the order of the spec.
     pub units: Vec<Unit>,
     /// Whether all init containers have finished. After that they no longer block the other containers.
@@ -37,7 +37,7 @@ pub struct Life {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Volumes {
+pub enum MountState {
     Unmounted,
     Missing { retry: Timestamp, pause: SignedDuration },
     Mounted,
@@ -61,7 +61,7 @@ pub struct Unit {
     pub role: Role,
     /// Its index in the list of its kind.
     pub place: usize,
-    pub state: State,
+    pub state: UnitState,
     pub restarts: u32,
     pub runs: u32,
     pub last: Option<End>,
@@ -78,7 +78,7 @@ pub enum Role {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum UnitState {
     /// Its turn has not come yet.
     Waiting,
     Creating {
@@ -135,7 +135,7 @@ impl Life {
             sandbox: None,
             is_set_up: false,
             ip: None,
-            volumes: Volumes::Unmounted,
+            volumes: MountState::Unmounted,
             units: inits.chain(mains).collect(),
             initialized: false,
             ready_since: None,
@@ -162,7 +162,7 @@ impl Unit {
             name: container["name"].as_str().unwrap_or_default().to_owned(),
             role,
             place,
-            state: State::Waiting,
+            state: UnitState::Waiting,
             restarts: 0,
             runs: 0,
             last: None,
@@ -179,21 +179,21 @@ impl Unit {
     }
 
     pub fn is_running(&self) -> bool {
-        matches!(self.state, State::Running { .. })
+        matches!(self.state, UnitState::Running { .. })
     }
 
     pub fn end(&mut self, code: i32, finished: Timestamp) {
-        if let State::Running { since } = self.state {
+        if let UnitState::Running { since } = self.state {
             let end = End { code, started: since, finished, run: self.runs, killed: false };
             (self.started, self.ready) = (false, self.role == Role::Init && code == 0);
-            self.state = State::Ended(end);
+            self.state = UnitState::Ended(end);
         }
     }
 
     /// Ends it after failed probes.
     pub fn kill(&mut self, code: i32, finished: Timestamp) {
         self.end(code, finished);
-        if let State::Ended(end) = &mut self.state {
+        if let UnitState::Ended(end) = &mut self.state {
             end.killed = true;
         }
     }

@@ -43,7 +43,7 @@ pub struct Kubelet {
 }
 
 impl Actor for Kubelet {
-    fn heard(&mut self, change: &Change, _: &Cluster) {
+    fn on_change(&mut self, change: &Change, _: &Cluster) {
         match change.key.kind {
             Kind::Pod if change.deleted => {
                 self.agenda.forget(&change.key);

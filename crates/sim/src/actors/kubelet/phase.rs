@@ -1,6 +1,6 @@
 //! Computes the phase of a pod from the states of its containers, as the kubelet does.
 
-use super::life::{Life, Role, State, Unit};
+use super::life::{Life, Role, Unit, UnitState};
 use serde_json::Value;
 
 #[derive(Default)]
@@ -24,11 +24,11 @@ pub fn phase(life: &Life, pod: &Value) -> &'static str {
                 None => pending_init = true,
             },
             Role::Sidecar => match &unit.state {
-                State::Running { .. } => {
+                UnitState::Running { .. } => {
                     pending_init |= !unit.started && !life.initialized;
                     count.running += 1;
                 }
-                State::Ended(_) => {}
+                UnitState::Ended(_) => {}
                 _ if unit.last.is_some() => {}
                 _ => {
                     pending_init |= !life.initialized;
@@ -69,10 +69,11 @@ pub fn phase(life: &Life, pod: &Value) -> &'static str {
 /// The exit code of the latest run of a container that is not running.
 fn ended_with(unit: &Unit) -> Option<i32> {
     match &unit.state {
-        State::Ended(end) => Some(end.code),
-        State::Running { .. } => None,
-        State::Waiting | State::Creating { .. } | State::Refused { .. } | State::Paused { .. } => {
-            unit.last.as_ref().map(|end| end.code)
-        }
+        UnitState::Ended(end) => Some(end.code),
+        UnitState::Running { .. } => None,
+        UnitState::Waiting
+        | UnitState::Creating { .. }
+        | UnitState::Refused { .. }
+        | UnitState::Paused { .. } => unit.last.as_ref().map(|end| end.code),
     }
 }

@@ -1,6 +1,6 @@
 //! The status of a pod as its kubelet writes it.
 
-use super::life::{End, Life, Role, State, Unit};
+use super::life::{End, Life, Role, Unit, UnitState};
 use super::phase::phase;
 use crate::cluster::seconds;
 use jiff::SignedDuration;
@@ -112,7 +112,7 @@ fn condition(name: &str, wanted: Holds, was: Option<&Value>, generation: &Value,
 
 /// Whether the runtime knows a container of the pod, which means that a sandbox exists.
 pub fn was_made(unit: &Unit) -> bool {
-    !matches!(unit.state, State::Waiting | State::Creating { .. }) || unit.last.is_some()
+    !matches!(unit.state, UnitState::Waiting | UnitState::Creating { .. }) || unit.last.is_some()
 }
 
 fn initialized(life: &Life, phase: &str) -> Holds {
@@ -191,19 +191,19 @@ fn container(unit: &Unit, described: &Value, life: &Life, pod: &Value, has_inits
         false => json!({ "waiting": { "reason": reason, "message": message } }),
     };
     status["state"] = match &unit.state {
-        State::Waiting | State::Creating { .. } if life.over && (life.initialized || !has_inits) => {
+        UnitState::Waiting | UnitState::Creating { .. } if life.over && (life.initialized || !has_inits) => {
             json!({ "terminated": {
             "reason": "ContainerStatusUnknown", "exitCode": 137,
             "message": "The container could not be located when the pod was terminated",
         } })
         }
-        State::Waiting | State::Creating { .. } => {
+        UnitState::Waiting | UnitState::Creating { .. } => {
             waiting(if has_inits { "PodInitializing" } else { "ContainerCreating" }, String::new())
         }
-        State::Refused { message, .. } => waiting("CreateContainerConfigError", message.clone()),
-        State::Running { since } => json!({ "running": { "startedAt": seconds(*since) } }),
-        State::Ended(end) => json!({ "terminated": terminated(end, &id(end.run)) }),
-        State::Paused { pause, .. } => {
+        UnitState::Refused { message, .. } => waiting("CreateContainerConfigError", message.clone()),
+        UnitState::Running { since } => json!({ "running": { "startedAt": seconds(*since) } }),
+        UnitState::Ended(end) => json!({ "terminated": terminated(end, &id(end.run)) }),
+        UnitState::Paused { pause, .. } => {
             let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
             let of = format!("{}_{}({})", text("name"), text("namespace"), life.uid);
             let pause = go_duration(*pause);

@@ -18,7 +18,7 @@ pub struct Unfit {
 }
 
 impl Unfit {
-    fn of(reason: &'static str, for_good: bool) -> Unfit {
+    fn new(reason: &'static str, for_good: bool) -> Unfit {
         Unfit { reasons: vec![reason.into()], for_good, about_room: false }
     }
 }
@@ -29,33 +29,33 @@ pub fn check(needs: &Needs, demands: &Demands, node: &Node) -> Result<(), Unfit>
     if node.object["spec"]["unschedulable"] == true {
         let taint = json!({ "key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule" });
         if !placement::tolerates(tolerations, &taint) {
-            return Err(Unfit::of("node(s) were unschedulable", true));
+            return Err(Unfit::new("node(s) were unschedulable", true));
         }
     }
     if node.unregistered {
         // The API server taints a new node until its kubelet has registered.
         let taint = json!({ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" });
         if !placement::tolerates(tolerations, &taint) {
-            return Err(Unfit::of("node(s) had untolerated taint(s)", true));
+            return Err(Unfit::new("node(s) had untolerated taint(s)", true));
         }
     }
     let borne =
         |taint: &serde_json::Value| !placement::keeps_away(taint) || placement::tolerates(tolerations, taint);
     if !node.taints().iter().all(borne) {
-        return Err(Unfit::of("node(s) had untolerated taint(s)", true));
+        return Err(Unfit::new("node(s) had untolerated taint(s)", true));
     }
     if !placement::selects_node(spec, &node.object) {
-        return Err(Unfit::of("node(s) didn't match Pod's node affinity/selector", true));
+        return Err(Unfit::new("node(s) didn't match Pod's node affinity/selector", true));
     }
     room(needs, node)?;
     demands.check(node).map_err(|miss| match miss {
         Miss::NoSuchLabel => {
-            Unfit::of("node(s) didn't match pod topology spread constraints (missing required label)", true)
+            Unfit::new("node(s) didn't match pod topology spread constraints (missing required label)", true)
         }
-        Miss::Skewed => Unfit::of("node(s) didn't match pod topology spread constraints", false),
-        Miss::NotNear => Unfit::of("node(s) didn't match pod affinity rules", true),
-        Miss::NotAway => Unfit::of("node(s) didn't match pod anti-affinity rules", false),
-        Miss::Unwanted => Unfit::of("node(s) didn't satisfy existing pods anti-affinity rules", false),
+        Miss::Skewed => Unfit::new("node(s) didn't match pod topology spread constraints", false),
+        Miss::NotNear => Unfit::new("node(s) didn't match pod affinity rules", true),
+        Miss::NotAway => Unfit::new("node(s) didn't match pod anti-affinity rules", false),
+        Miss::Unwanted => Unfit::new("node(s) didn't satisfy existing pods anti-affinity rules", false),
     })
 }
 
@@ -69,7 +69,7 @@ pub fn room(needs: &Needs, node: &Node) -> Result<(), Unfit> {
         used.to_mut().add(&other.requests);
     }
     if !node.has_free(&needs.ports) {
-        let mut unfit = Unfit::of("node(s) didn't have free ports for the requested pod ports", false);
+        let mut unfit = Unfit::new("node(s) didn't have free ports for the requested pod ports", false);
         unfit.about_room = true;
         return Err(unfit);
     }

@@ -58,7 +58,7 @@ pub struct Scheduler {
 }
 
 impl Actor for Scheduler {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
         match change.key.kind {
             Kind::Pod => self.heard_of_pod(change, &cluster.store),
             Kind::Node => self.heard_of_node(change, &cluster.store),
@@ -366,7 +366,7 @@ impl Scheduler {
     }
 
     /// Evicts the victims. The pod is retried after they are deleted.
-    fn make_room(&mut self, cluster: &mut Cluster, needs: &Arc<Needs>, plan: preempt::Plan) {
+    fn make_room(&mut self, cluster: &mut Cluster, needs: &Arc<Needs>, plan: preempt::PreemptionPlan) {
         for victim in &plan.victims {
             if victim.terminating {
                 continue;

@@ -21,7 +21,7 @@ pub struct Question {
 }
 
 #[derive(Debug)]
-struct Answer {
+struct MatchingPods {
     selector: Value,
     counts: BTreeMap<String, u32>,
 }
@@ -29,12 +29,12 @@ struct Answer {
 #[derive(Debug, Default)]
 pub struct Neighbours {
     /// Numbers of matching pods by topology domain.
-    answers: BTreeMap<Question, Answer>,
+    answers: BTreeMap<Question, MatchingPods>,
     /// Anti-affinity terms of existing pods, with the numbers of such pods by topology domain.
-    repelled: BTreeMap<Question, Answer>,
+    repelled: BTreeMap<Question, MatchingPods>,
 }
 
-type Nodes = BTreeMap<Arc<str>, Node>;
+type NodesByName = BTreeMap<Arc<str>, Node>;
 
 fn items(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
@@ -109,8 +109,8 @@ impl Neighbours {
             let Some(domain) = node.label(&question.topology) else { continue };
             let selector = &term["labelSelector"];
             let answer = self.repelled.entry(question);
-            let answer =
-                answer.or_insert_with(|| Answer { selector: selector.clone(), counts: BTreeMap::new() });
+            let answer = answer
+                .or_insert_with(|| MatchingPods { selector: selector.clone(), counts: BTreeMap::new() });
             count(&mut answer.counts, domain, more);
         }
         self.repelled.retain(|_, answer| !answer.counts.is_empty());
@@ -122,7 +122,7 @@ impl Neighbours {
     }
 
     /// Counts everything again after a change of node labels.
-    pub fn recount(&mut self, nodes: &Nodes, store: &Store) {
+    pub fn recount(&mut self, nodes: &NodesByName, store: &Store) {
         self.answers.clear();
         self.repelled.clear();
         for node in nodes.values() {
@@ -130,7 +130,7 @@ impl Neighbours {
         }
     }
 
-    fn ask(&mut self, question: Question, selector: &Value, nodes: &Nodes) -> BTreeMap<String, u32> {
+    fn ask(&mut self, question: Question, selector: &Value, nodes: &NodesByName) -> BTreeMap<String, u32> {
         let answer = self.answers.entry(question).or_insert_with_key(|question| {
             let mut counts = BTreeMap::new();
             for node in nodes.values() {
@@ -140,13 +140,13 @@ impl Neighbours {
                     *counts.entry(domain.to_owned()).or_default() += there as u32;
                 }
             }
-            Answer { selector: selector.clone(), counts }
+            MatchingPods { selector: selector.clone(), counts }
         });
         answer.counts.clone()
     }
 
     /// The rules that a node must fulfil for this pod.
-    pub fn demands(&mut self, needs: &Needs, nodes: &Nodes, store: &Store) -> Demands {
+    pub fn demands(&mut self, needs: &Needs, nodes: &NodesByName, store: &Store) -> Demands {
         let (spec, own) = (needs.spec(), &*needs.key.namespace);
         let mut demands = Demands::default();
         for term in required(spec, "podAffinity") {

@@ -13,10 +13,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Nodes = BTreeMap<Arc<str>, Node>;
+type NodesByName = BTreeMap<Arc<str>, Node>;
 
 /// The node and the victims of a preemption, most important victim first.
-pub struct Plan {
+pub struct PreemptionPlan {
     pub node: Arc<str>,
     pub victims: Vec<Arc<Needs>>,
 }
@@ -29,7 +29,12 @@ pub struct No {
 }
 
 /// Selects a node for preemption. An error has the wording of the real scheduler.
-pub fn plan(needs: &Needs, nodes: &Nodes, diagnosis: &Diagnosis, store: &Store) -> Result<Plan, No> {
+pub fn plan(
+    needs: &Needs,
+    nodes: &NodesByName,
+    diagnosis: &Diagnosis,
+    store: &Store,
+) -> Result<PreemptionPlan, No> {
     if !needs.may_preempt() {
         return Err(No { words: "not eligible due to preemptionPolicy=Never.".to_owned(), not_tried: true });
     }
@@ -63,7 +68,7 @@ pub fn plan(needs: &Needs, nodes: &Nodes, diagnosis: &Diagnosis, store: &Store) 
 }
 
 /// Whether the pod has already preempted others, and they are still terminating.
-fn waits_for_victims(needs: &Needs, nodes: &Nodes, diagnosis: &Diagnosis) -> bool {
+fn waits_for_victims(needs: &Needs, nodes: &NodesByName, diagnosis: &Diagnosis) -> bool {
     let Some(name) = needs.pod["status"]["nominatedNodeName"].as_str() else { return false };
     if diagnosis.unfit.get(name).is_some_and(|unfit| unfit.for_good) {
         return false;
@@ -73,7 +78,7 @@ fn waits_for_victims(needs: &Needs, nodes: &Nodes, diagnosis: &Diagnosis) -> boo
 }
 
 struct Candidate {
-    plan: Plan,
+    plan: PreemptionPlan,
     /// Number of victims that a disruption budget protects.
     violations: usize,
 }
@@ -124,7 +129,7 @@ fn candidate(needs: &Needs, node: &Node, store: &Store) -> Result<Candidate, Vec
     }
     victims
         .sort_by(|one, other| other.priority.cmp(&one.priority).then_with(|| one.since().cmp(other.since())));
-    Ok(Candidate { plan: Plan { node: node.name.clone(), victims }, violations })
+    Ok(Candidate { plan: PreemptionPlan { node: node.name.clone(), victims }, violations })
 }
 
 /// Splits pods into those that a disruption budget protects, and the others.

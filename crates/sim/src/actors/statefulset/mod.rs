@@ -28,13 +28,13 @@ pub struct StatefulSets {
 
 impl Default for StatefulSets {
     fn default() -> StatefulSets {
-        StatefulSets { family: Family::of(Kind::StatefulSet, Kind::Pod) }
+        StatefulSets { family: Family::new(Kind::StatefulSet, Kind::Pod) }
     }
 }
 
 impl Actor for StatefulSets {
-    fn heard(&mut self, change: &Change, cluster: &Cluster) {
-        self.family.heard(change, cluster);
+    fn on_change(&mut self, change: &Change, cluster: &Cluster) {
+        self.family.on_change(change, cluster);
     }
 
     fn act(&mut self, cluster: &mut Cluster) -> Option<Timestamp> {
@@ -55,7 +55,7 @@ impl StatefulSets {
             |pod: &serde_json::Value| ordinal(&key.name, text(&pod["metadata"]["name"])).is_some();
         let members = self.family.claim(cluster, key, set, is_member);
         let mut collisions = number(&set["status"]["collisionCount"]);
-        let known = revisions::of(cluster, set);
+        let known = revisions::of_owner(cluster, set);
         let update = revisions::current(cluster, key, set, &NAMING, &mut collisions)?;
         let current = known.into_iter().find(|one| one.name() == text(&set["status"]["currentRevision"]));
         let revisions = Revisions { current: current.unwrap_or_else(|| update.clone()), update };

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-type Pod = (Key, Arc<Stored>);
+type StoredPod = (Key, Arc<Stored>);
 
 /// Whether this reconciliation may continue with the next pod.
 #[derive(PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub struct PodReconciler<'a> {
     revisions: &'a Revisions,
     now: Timestamp,
     /// The existing pods within the range, by ordinal.
-    replicas: BTreeMap<i64, &'a Pod>,
+    replicas: BTreeMap<i64, &'a StoredPod>,
     /// The pods beyond the range, highest ordinal first.
-    condemned: Vec<(i64, &'a Pod)>,
+    condemned: Vec<(i64, &'a StoredPod)>,
     /// Number of pods of the current revision that this reconciliation deleted for an update.
     pub current_replicas_ended: i64,
 }
@@ -38,7 +38,7 @@ impl<'a> PodReconciler<'a> {
         key: &'a Key,
         set: &'a Stored,
         revisions: &'a Revisions,
-        members: &'a [Pod],
+        members: &'a [StoredPod],
         now: Timestamp,
     ) -> PodReconciler<'a> {
         let by_ordinal = members.iter().filter_map(|pod| Some((ordinal(&key.name, &pod.0.name)?, pod)));
@@ -105,7 +105,7 @@ impl<'a> PodReconciler<'a> {
     fn create(&self, cluster: &mut Cluster, ordinal: i64) -> Result<(), Refusal> {
         volume_claims::create(cluster, self.key, self.set, ordinal)?;
         let pod = cluster.create(Kind::Pod, new_pod(self.key, self.set, self.revisions, ordinal))?;
-        let pod_key = Key::of(Kind::Pod, &pod);
+        let pod_key = Key::from_object(Kind::Pod, &pod);
         volume_claims::own(cluster, self.key, self.set, (&pod_key, &pod), ordinal);
         Ok(())
     }
@@ -114,7 +114,7 @@ impl<'a> PodReconciler<'a> {
     fn delete_condemned(
         &self,
         cluster: &mut Cluster,
-        pod: &Pod,
+        pod: &StoredPod,
         is_first_unavailable: bool,
         in_order: bool,
     ) -> Go {

@@ -44,7 +44,7 @@ pub static WORLD: World = World {
 };
 
 /// A container: its name, its priority if it has one, and the behaviour of its program.
-struct Container {
+struct ContainerTemplate {
     name: &'static str,
     priority: Option<&'static str>,
     behaves: &'static [(&'static str, &'static str)],
@@ -54,25 +54,25 @@ const fn container(
     name: &'static str,
     priority: Option<&'static str>,
     behaves: &'static [(&'static str, &'static str)],
-) -> Container {
-    Container { name, priority, behaves }
+) -> ContainerTemplate {
+    ContainerTemplate { name, priority, behaves }
 }
 
 /// Three ranks. One container of the first rank becomes ready much later than the other.
-const IN_STORE: &[Container] = &[
+const IN_STORE: &[ContainerTemplate] = &[
     container("main", None, &[("ready-after", "300ms")]),
     container("log", Some("2"), &[("ready-after", "1200ms")]),
     container("proxy", Some("1"), &[("ready-after", "400ms")]),
     container("agent", Some("2"), &[("ready-after", "200ms")]),
 ];
 /// Each container does its work and ends.
-const IN_BATCH: &[Container] = &[
+const IN_BATCH: &[ContainerTemplate] = &[
     container("main", Some("-1"), &[("ready-after", "1h"), ("exit-after", "400ms")]),
     container("fetch", Some("1"), &[("ready-after", "1h"), ("exit-after", "300ms")]),
     container("unpack", None, &[("ready-after", "1h"), ("exit-after", "300ms")]),
 ];
 /// The second container fails twice before it becomes ready.
-const IN_SHAKY: &[Container] = &[
+const IN_SHAKY: &[ContainerTemplate] = &[
     container("first", None, &[("ready-after", "200ms")]),
     container(
         "second",
@@ -81,16 +81,16 @@ const IN_SHAKY: &[Container] = &[
     ),
     container("third", None, &[]),
 ];
-const IN_WEB: &[Container] = &[
+const IN_WEB: &[ContainerTemplate] = &[
     container("main", None, &[]),
     container("side", Some("5"), &[("ready-after", "500ms")]),
     container("mesh", Some("2147483647"), &[("ready-after", "300ms")]),
 ];
 
 /// The metadata and spec of a pod or a pod template.
-fn ordered(tier: &str, restart: &str, spelling: Spelling, containers: &[Container]) -> Value {
+fn ordered(tier: &str, restart: &str, spelling: Spelling, containers: &[ContainerTemplate]) -> Value {
     let mut annotations = json!({});
-    let described = containers.iter().map(|Container { name, priority, behaves }| {
+    let described = containers.iter().map(|ContainerTemplate { name, priority, behaves }| {
         for (what, value) in *behaves {
             annotations[format!("testbed.rollcall.dev/{name}.{what}")] = (*value).into();
         }

@@ -183,14 +183,14 @@ impl SequenceRule {
 impl Group {
     const fn named(name: &'static str, pods: &'static [&'static str]) -> Group {
         let (required, members) = (pods.len(), Members::Named(pods));
-        Group::of(name, members, required)
+        Group::new(name, members, required)
     }
 
     const fn tier(name: &'static str, required: usize) -> Group {
-        Group::of(name, Members::Tier(name), required)
+        Group::new(name, Members::Tier(name), required)
     }
 
-    const fn of(name: &'static str, members: Members, required: usize) -> Group {
+    const fn new(name: &'static str, members: Members, required: usize) -> Group {
         let (finally, at_once) = (required, usize::MAX);
         Group { name, members, required, finally, settle_seconds: 0, at_once, agents: None }
     }
@@ -241,7 +241,9 @@ impl World {
     pub fn main_sequence(&self) -> Value {
         let key = self.rules[0].key();
         let mut all = (self.manifests)().into_iter();
-        all.find(|(kind, object)| Key::of(*kind, object) == key).map(|(_, object)| object).unwrap_or_default()
+        all.find(|(kind, object)| Key::from_object(*kind, object) == key)
+            .map(|(_, object)| object)
+            .unwrap_or_default()
     }
 
     /// Creates a pod again that has no workload. The pod has no gate if the sequence ends deleted, because the gate would

@@ -41,7 +41,7 @@ const BRIEF: &str = "brief";
 /// Pods that request a ticket of [`BUFFER`]. `WEB` and `APP` use different annotations; `LARGE` requests more than a ticket reserves.
 const WEB: [&str; 2] = ["web-0", "web-1"];
 const APP: &str = "app-0";
-const LARGE: &str = "large-0";
+const LARGE_POD: &str = "large-0";
 /// This node is always cordoned.
 const CLOSED_NODE: &str = "node-8";
 /// The volume of this pod is created late.
@@ -126,7 +126,7 @@ pub fn pod_named(name: &str) -> Option<(Kind, Value)> {
         APP => {
             ("app", json!({ known::REQUIRED: "true", known::ORDER: BUFFER }), pod_spec(&both, BUFFER_ROOM))
         }
-        LARGE => ("other", json!({ known::ORDER_REQUEST: BUFFER }), pod_spec(&both[1..], "600m")),
+        LARGE_POD => ("other", json!({ known::ORDER_REQUEST: BUFFER }), pod_spec(&both[1..], "600m")),
         SLOW => ("other", json!({ known::ORDER_REQUEST: BUFFER }), slow_spec(&both[1..])),
         PORT_HOLDER => ("other", json!({}), port_holder_spec()),
         _ if CROWD.contains(&name) => {
@@ -194,7 +194,7 @@ fn manifests() -> Vec<(Kind, Value)> {
     all.extend([ticket(HUGE, "64", json!({})), ticket(BRIEF, BUFFER_ROOM, brief)]);
     all.extend(CROWD.map(|name| ticket(name, CROWD_ROOM, json!({ "nodeName": CROWDED_NODE }))));
     all.push((Kind::DaemonSet, agents));
-    let pods = EARLY.iter().chain([&PORT_HOLDER]).chain(&WEB).chain([&APP, &LARGE, &SLOW]).chain(&CROWD);
+    let pods = EARLY.iter().chain([&PORT_HOLDER]).chain(&WEB).chain([&APP, &LARGE_POD, &SLOW]).chain(&CROWD);
     all.extend(pods.copied().filter_map(pod_named));
     all
 }

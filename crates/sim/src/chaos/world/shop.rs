@@ -13,7 +13,7 @@ const fn shop(groups: &'static [Group]) -> SequenceRule {
     SequenceRule { namespace: NAMESPACE, sequence: "shop", groups, end, permitted, lets_go, guard }
 }
 
-static LARGE: SequenceRule = shop(&[
+static LARGE_SHOP: SequenceRule = shop(&[
     Group::named("db", DB),
     Group { settle_seconds: 2, ..Group::named("app", APP) },
     Group { at_once: 2, ..Group::tier("web", 4) },
@@ -30,8 +30,8 @@ pub static WORLD: World = World {
     full: false,
     launch: false,
     reservation: false,
-    rules: std::slice::from_ref(&LARGE),
-    manifests: || manifests(&LARGE, 4),
+    rules: std::slice::from_ref(&LARGE_SHOP),
+    manifests: || manifests(&LARGE_SHOP, 4),
     script: &[],
     held: &[],
     spared: &[],

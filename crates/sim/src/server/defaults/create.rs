@@ -92,7 +92,7 @@ fn quality_of_service(spec: &Value) -> &'static str {
         let mut limited = BTreeSet::new();
         for (list, sums) in [("requests", &mut requests), ("limits", &mut limits)] {
             for name in ["cpu", "memory"] {
-                let nanos = quantity::of(&resources[list][name]).map_or(0, Quantity::nanos);
+                let nanos = quantity::parse(&resources[list][name]).map_or(0, Quantity::nanos);
                 if nanos > 0 {
                     *sums.entry(name).or_default() += nanos;
                     limited.insert((list, name));

@@ -112,7 +112,7 @@ fn misfit(of: &Type, value: &Value, within: &str, path: &Path<'_>) -> Option<Str
             values.find_map(|(_, value)| misfit(inner, value, within, path))
         }
         Type::Struct(of) => structure(of.name, of.fields(), value, Some(path)),
-        Type::Quantity if quantity::of(value).is_none() => {
+        Type::Quantity if quantity::parse(value).is_none() => {
             let regex = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$";
             Some(format!("quantities must match the regular expression '{regex}'"))
         }

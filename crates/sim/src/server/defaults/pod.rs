@@ -200,7 +200,7 @@ fn requests_of_the_pod(spec: &mut Value) {
         return;
     };
     for (name, limit) in limits.iter().filter(|(name, _)| matches!(name.as_str(), "cpu" | "memory")) {
-        let asked = |container: &Value| quantity::of(&container["resources"]["requests"][name]);
+        let asked = |container: &Value| quantity::parse(&container["resources"]["requests"][name]);
         let containers = spec["containers"].as_array().into_iter().flatten();
         let sum = containers.filter_map(asked).reduce(|sum, more| sum + more);
         let request = sum.map_or_else(|| limit.clone(), |sum| sum.to_string().into());

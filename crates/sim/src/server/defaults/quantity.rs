@@ -5,7 +5,7 @@ use serde_json::Value;
 
 const MILLI: i128 = 1_000_000;
 
-pub fn of(value: &Value) -> Option<Quantity> {
+pub fn parse(value: &Value) -> Option<Quantity> {
     match value {
         Value::String(text) => text.parse().ok(),
         Value::Number(number) => number.to_string().parse().ok(),
@@ -15,13 +15,13 @@ pub fn of(value: &Value) -> Option<Quantity> {
 
 /// Rewrites a quantity in canonical form. Other values stay unchanged.
 pub fn canonicalize(value: &mut Value) {
-    if let Some(quantity) = of(value) {
+    if let Some(quantity) = parse(value) {
         *value = quantity.to_string().into();
     }
 }
 
 pub fn round_up_to_milli(value: &mut Value) {
-    if let Some(quantity) = of(value)
+    if let Some(quantity) = parse(value)
         && quantity.nanos() % MILLI != 0
     {
         let up = quantity.nanos().div_euclid(MILLI) + 1;

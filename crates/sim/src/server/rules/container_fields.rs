@@ -1,6 +1,6 @@
 //! Validation of container fields: environment variables, mounts, resources.
 
-use super::volumes::Volumes;
+use super::volumes::VolumeNames;
 use super::{invalid_each, items, names, one_of, text};
 use crate::server::defaults::quantity;
 use crate::server::refusal::{Wrong, WrongKind};
@@ -122,7 +122,7 @@ fn field_of_pod(reference: &Value, path: &str, found: &mut Vec<Wrong>) {
     }
 }
 
-pub fn mounts(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<Wrong>) {
+pub fn mounts(container: &Value, path: &str, volumes: &VolumeNames<'_>, found: &mut Vec<Wrong>) {
     let mut seen = BTreeSet::new();
     for (at, mount) in items(container, "volumeMounts").enumerate() {
         let all = format!("{path}.volumeMounts");
@@ -187,7 +187,7 @@ fn within_limit(name: &str, amount: &Value, limit: Option<&Value>, path: &str, f
         }
         return;
     };
-    let nanos = |value: &Value| quantity::of(value).map_or(0, |quantity| quantity.nanos());
+    let nanos = |value: &Value| quantity::parse(value).map_or(0, |quantity| quantity.nanos());
     let relation = match nanos(amount).cmp(&nanos(limit)) {
         Ordering::Equal => return,
         _ if !can_be_shared(name) => "equal to",
@@ -209,7 +209,7 @@ fn resource(name: &str, amount: &Value, field: &str, found: &mut Vec<Wrong>) {
             found.push(Wrong::invalid(field, &name.into(), words));
         }
     }
-    let Some(quantity) = quantity::of(amount) else { return };
+    let Some(quantity) = quantity::parse(amount) else { return };
     if quantity.nanos() < 0 {
         found.push(Wrong::invalid(field, amount, "must be greater than or equal to 0"));
     }

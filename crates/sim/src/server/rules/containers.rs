@@ -1,12 +1,12 @@
 //! Validation of containers.
 
-use super::volumes::Volumes;
+use super::volumes::VolumeNames;
 use super::{container_fields, invalid_each, items, names, not_negative, one_of, text};
 use crate::server::refusal::Wrong;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-pub fn check_all(spec: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<Wrong>) {
+pub fn check_all(spec: &Value, path: &str, volumes: &VolumeNames<'_>, found: &mut Vec<Wrong>) {
     let field = format!("{path}.containers");
     if items(spec, "containers").next().is_none() {
         found.push(Wrong::required(field, ""));
@@ -24,7 +24,7 @@ pub fn check_all(spec: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Ve
     init_containers(spec, path, volumes, found);
 }
 
-fn init_containers(spec: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<Wrong>) {
+fn init_containers(spec: &Value, path: &str, volumes: &VolumeNames<'_>, found: &mut Vec<Wrong>) {
     let mut seen: BTreeSet<&str> =
         items(spec, "containers").map(|container| text(container, "name")).collect();
     for (at, container) in items(spec, "initContainers").enumerate() {
@@ -52,7 +52,7 @@ fn unique_name<'a>(container: &'a Value, path: &str, seen: &mut BTreeSet<&'a str
     }
 }
 
-fn common(container: &Value, path: &str, volumes: &Volumes<'_>, found: &mut Vec<Wrong>) {
+fn common(container: &Value, path: &str, volumes: &VolumeNames<'_>, found: &mut Vec<Wrong>) {
     match text(container, "name") {
         "" => found.push(Wrong::required(format!("{path}.name"), "")),
         name => invalid_each(found, &format!("{path}.name"), name, names::dns_label(name)),

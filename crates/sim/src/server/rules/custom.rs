@@ -14,11 +14,11 @@ const NOT_CHECKED: &str = "null: some validation rules were not checked because 
 /// Validates the spec. `old` is the object before an update.
 pub fn check(custom: Custom, old: Option<&Value>, object: &Value, found: &mut Vec<Wrong>) {
     let Some(spec) = object.get("spec") else {
-        return say(Problem { field: "spec".into(), value: Value::Null, breach: Breach::Missing }, found);
+        return report(Problem { field: "spec".into(), value: Value::Null, breach: Breach::Missing }, found);
     };
     let before = old.and_then(|old| old.get("spec"));
     if let Err(problem) = check::check(custom.spec(), spec, before, "spec") {
-        say(problem, found);
+        report(problem, found);
     }
 }
 
@@ -27,11 +27,11 @@ pub fn check_status(custom: Custom, object: &Value, found: &mut Vec<Wrong>) {
     if let (Some(schema), Some(status)) = (custom.schema().property("status"), object.get("status"))
         && let Err(problem) = check::check(schema, status, None, "status")
     {
-        say(problem, found);
+        report(problem, found);
     }
 }
 
-fn say(problem: Problem, found: &mut Vec<Wrong>) {
+fn report(problem: Problem, found: &mut Vec<Wrong>) {
     let Problem { field, value, breach } = problem;
     let is_rule = matches!(breach, Breach::Rule(..));
     let (kind, detail) = match breach {

@@ -187,7 +187,7 @@ fn quota(spec: &Value, found: &mut Vec<Wrong>) {
     for (name, amount) in spec["hard"].as_object().into_iter().flatten() {
         let field = format!("spec.hard[{name}]");
         invalid_each(found, &field, name, names::qualified(name));
-        if quantity::of(amount).is_some_and(|amount| amount.nanos() < 0) {
+        if quantity::parse(amount).is_some_and(|amount| amount.nanos() < 0) {
             found.push(Wrong::invalid(field, amount, "must be greater than or equal to 0"));
         }
     }
@@ -202,7 +202,7 @@ pub fn claim(spec: &Value, path: &str, found: &mut Vec<Wrong>) {
     for mode in items(spec, "accessModes") {
         one_of(found, &format!("{path}.accessModes"), mode, &modes);
     }
-    match quantity::of(&spec["resources"]["requests"]["storage"]) {
+    match quantity::parse(&spec["resources"]["requests"]["storage"]) {
         None => found.push(Wrong::required(format!("{path}.resources[storage]"), "")),
         Some(amount) if amount.nanos() <= 0 => {
             let amount = &spec["resources"]["requests"]["storage"];

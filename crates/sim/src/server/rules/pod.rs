@@ -1,6 +1,6 @@
 //! Validation of pods and pod templates.
 
-use super::volumes::Volumes;
+use super::volumes::VolumeNames;
 use super::{containers, invalid_each, items, metadata, names, one_of, scheduling, text, volumes};
 use crate::server::refusal::Wrong;
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub fn template(template: &Value, path: &str, claims: &[&str], found: &mut Vec<W
 }
 
 fn check_spec(spec: &Value, path: &str, claims: &[&str], found: &mut Vec<Wrong>) {
-    let mut volumes: Volumes<'_> = volumes::check(spec, path, found);
+    let mut volumes: VolumeNames<'_> = volumes::check(spec, path, found);
     volumes.extend(claims);
     containers::check_all(spec, path, &volumes, found);
     containers::ports_on_host_network(spec, path, found);

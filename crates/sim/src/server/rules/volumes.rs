@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// The names of the volumes that can be mounted.
-pub type Volumes<'a> = BTreeSet<&'a str>;
+pub type VolumeNames<'a> = BTreeSet<&'a str>;
 
 /// Volume types in the API server's order. The first one found determines the type of the volume.
 const SOURCES: [&str; 30] = [
@@ -43,8 +43,8 @@ const SOURCES: [&str; 30] = [
     "image",
 ];
 
-pub fn check<'a>(spec: &'a Value, path: &str, found: &mut Vec<Wrong>) -> Volumes<'a> {
-    let mut good = Volumes::new();
+pub fn check<'a>(spec: &'a Value, path: &str, found: &mut Vec<Wrong>) -> VolumeNames<'a> {
+    let mut good = VolumeNames::new();
     for (at, volume) in items(spec, "volumes").enumerate() {
         let path = format!("{path}.volumes[{at}]");
         let before = found.len();
@@ -99,7 +99,7 @@ fn source(volume: &Value, path: &str, found: &mut Vec<Wrong>) {
             files(&volume["configMap"], &format!("{path}.configMap"), found);
         }
         "emptyDir" => {
-            let limit = quantity::of(&volume["emptyDir"]["sizeLimit"]);
+            let limit = quantity::parse(&volume["emptyDir"]["sizeLimit"]);
             if limit.is_some_and(|limit| limit.nanos() < 0) {
                 let words = "SizeLimit field must be a valid resource quantity";
                 found.push(Wrong::forbidden(format!("{path}.emptyDir.sizeLimit"), words));

@@ -4,10 +4,10 @@ use super::server::POLICIES;
 use super::{Case, number, some};
 use crate::commands::doctor::compare::{differences, in_words};
 use crate::commands::doctor::fetched::{CONFIGURATION, Fetched, Probe};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::commands::install::{Admission, Mode, id, objects_of};
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let installed = &case.installed;
     let mut findings = Vec::new();
     match (installed.policies, installed.webhook) {
@@ -25,7 +25,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-fn none(case: &Case<'_>) -> Option<Finding> {
+fn none(case: &Case<'_>) -> Option<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     let unseen = seen.objects.iter().find_map(|(id, fetched)| {
         let asked = id == CONFIGURATION || id.starts_with("MutatingAdmissionPolicy/");
@@ -37,13 +37,13 @@ fn none(case: &Case<'_>) -> Option<Finding> {
     if installed.mode == Mode::Lite {
         return Some(Check::Admission.ok("not used in Lite mode: pod templates contain the gate"));
     }
-    let minor = seen.version.found().map_or(POLICIES, |version| version.minor);
+    let minor = seen.version.value().map_or(POLICIES, |version| version.minor);
     let admission = if minor >= POLICIES { Admission::Policies } else { Admission::Webhook };
     let text = "neither policies nor webhook are installed: only pods whose template has the gate are held, and new nodes are briefly open";
     Some(Check::Admission.note(text).fix(command_line.install(installed, Mode::Full, Some(admission))))
 }
 
-fn policies(case: &Case<'_>) -> Vec<Finding> {
+fn policies(case: &Case<'_>) -> Vec<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     let (mut findings, mut missing) = (Vec::new(), Vec::new());
     let ours = objects_of(Admission::Policies, &seen.namespace);
@@ -88,7 +88,7 @@ fn policies(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-fn of_a_pod(case: &Case<'_>, probe: &Fetched<Probe>) -> Finding {
+fn of_a_pod(case: &Case<'_>, probe: &Fetched<Probe>) -> DoctorFinding {
     match probe {
         Fetched::Found(Probe { namespace, sequence, gated: true }) => Check::Admission
             .ok(format!("a pod of {sequence} in namespace {namespace} would get its gate (dry run)")),

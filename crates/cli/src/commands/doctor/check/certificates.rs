@@ -3,7 +3,7 @@
 use super::Case;
 use super::webhook::{self, installed, uncalled};
 use crate::commands::doctor::fetched::Fetched;
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::output::age;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::{SignedDuration, Timestamp};
@@ -18,7 +18,7 @@ const DAY: SignedDuration = SignedDuration::from_hours(24);
 const EARLY: SignedDuration = SignedDuration::from_hours(30 * 24);
 const LATE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     if case.installed.is_lite() || installed(case).is_empty() {
         return Vec::new();
     }
@@ -47,7 +47,7 @@ fn held(secret: &Value) -> Held {
 }
 
 /// Checks the certificate that the webhook serves.
-fn served(case: &Case<'_>, held: &Held) -> Finding {
+fn served(case: &Case<'_>, held: &Held) -> DoctorFinding {
     let whose = if held.managed { "created by the controller" } else { "user-provided" };
     let Some(pair) = &held.current else {
         let text = format!("Secret {} does not contain tls.crt and tls.key", names::WEBHOOK_SECRET);
@@ -71,7 +71,7 @@ fn served(case: &Case<'_>, held: &Held) -> Finding {
     dates(case, held, &facts, whose)
 }
 
-fn dates(case: &Case<'_>, held: &Held, facts: &Facts, whose: &str) -> Finding {
+fn dates(case: &Case<'_>, held: &Held, facts: &Facts, whose: &str) -> DoctorFinding {
     let now = case.seen.now;
     let left = facts.expires.duration_since(now);
     let life = facts.expires.duration_since(facts.made);
@@ -160,7 +160,7 @@ fn bundles(case: &Case<'_>) -> Vec<Bundle> {
     all.collect()
 }
 
-fn trusted(case: &Case<'_>, held: &Held) -> Finding {
+fn trusted(case: &Case<'_>, held: &Held) -> DoctorFinding {
     let bundles = bundles(case);
     let count = bundles.len();
     if held.authorities.trim().is_empty() {

@@ -3,12 +3,12 @@
 use super::{Case, number};
 use crate::commands::doctor::command_line::mode_name;
 use crate::commands::doctor::fetched::{DEPLOYMENT, Fetched};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::commands::install::Mode;
 use crate::output::age;
 use rollcall_api::names;
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let mut findings = vec![deployment(case)];
     findings.extend(lease(case));
     findings.extend(version(case));
@@ -24,7 +24,7 @@ fn usual(mode: Mode) -> i64 {
     }
 }
 
-fn deployment(case: &Case<'_>) -> Finding {
+fn deployment(case: &Case<'_>) -> DoctorFinding {
     let Case { seen, installed, command_line } = case;
     let (name, namespace) = (names::CONTROLLER, &seen.namespace);
     let outside = seen.leader().filter(|leader| leader.alive);
@@ -52,7 +52,7 @@ fn deployment(case: &Case<'_>) -> Finding {
     }
 }
 
-fn ready(case: &Case<'_>) -> Finding {
+fn ready(case: &Case<'_>) -> DoctorFinding {
     let Case { seen, installed, command_line } = case;
     let (ready, replicas) = (installed.ready, installed.replicas);
     let mode = mode_name(installed.mode);
@@ -60,7 +60,7 @@ fn ready(case: &Case<'_>) -> Finding {
     if ready >= replicas {
         return Check::Controller.ok(text);
     }
-    let pods = seen.replicas.found().into_iter().flatten().map(|pod| pod.facts());
+    let pods = seen.replicas.value().into_iter().flatten().map(|pod| pod.facts());
     let trouble = pods.filter(|pod| !pod.ready && !pod.terminating).find_map(|pod| {
         let trouble = pod.trouble.as_ref()?;
         Some(format!(": pod {}: {}", pod.name, trouble.what))
@@ -77,7 +77,7 @@ fn capital(word: &str) -> String {
     letters.next().map(|first| first.to_ascii_uppercase().to_string() + letters.as_str()).unwrap_or_default()
 }
 
-fn lease(case: &Case<'_>) -> Option<Finding> {
+fn lease(case: &Case<'_>) -> Option<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     let restart = || command_line.kubectl_here(format!("rollout restart deployment/{}", names::CONTROLLER));
     let runs = installed.replicas > 0;
@@ -104,7 +104,7 @@ fn lease(case: &Case<'_>) -> Option<Finding> {
     }
 }
 
-fn version(case: &Case<'_>) -> Option<Finding> {
+fn version(case: &Case<'_>) -> Option<DoctorFinding> {
     let ours = env!("CARGO_PKG_VERSION");
     let leader = case.seen.leader().filter(|leader| leader.alive)?;
     let Some(version) = leader.version else {
@@ -131,7 +131,7 @@ fn version(case: &Case<'_>) -> Option<Finding> {
 }
 
 /// Whether a standby exists and survives node drains. Lite mode is intended to have one replica.
-fn spare(case: &Case<'_>) -> Option<Finding> {
+fn spare(case: &Case<'_>) -> Option<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     let name = names::CONTROLLER;
     if installed.mode == Mode::Full && installed.replicas == 1 {

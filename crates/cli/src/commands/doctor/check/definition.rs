@@ -3,25 +3,25 @@
 use super::Case;
 use crate::commands::doctor::compare::{Difference, differences, in_words, strictly};
 use crate::commands::doctor::fetched::{DEFINITION, DEFINITIONS_OF_RESERVATIONS, Fetched};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::commands::install::{self, Mode, objects};
 use rollcall_api::names;
 use serde_json::Value;
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let mut findings = vec![match case.seen.object(DEFINITION) {
         Fetched::Absent => {
             let text = format!("CRD {} is missing: PodSequences are not available", name(DEFINITION));
             Check::Definition.problem(text).fix(restore(case, &[DEFINITION]))
         }
-        fetched => there(case, DEFINITION, fetched, "PodSequences"),
+        fetched => check_present(case, DEFINITION, fetched, "PodSequences"),
     }];
     findings.extend(of_reservations(case));
     findings
 }
 
 /// Checks the CRDs of reservations. Without them only reservations are unavailable. Lite mode does not use them.
-fn of_reservations(case: &Case<'_>) -> Vec<Finding> {
+fn of_reservations(case: &Case<'_>) -> Vec<DoctorFinding> {
     if case.installed.mode == Mode::Lite {
         return Vec::new();
     }
@@ -42,7 +42,7 @@ fn of_reservations(case: &Case<'_>) -> Vec<Finding> {
         }
     }
     let what = |id: &str| if id.contains("orders.") { "Orders" } else { "Tickets" };
-    findings.extend(found.into_iter().map(|id| there(case, id, case.seen.object(id), what(id))));
+    findings.extend(found.into_iter().map(|id| check_present(case, id, case.seen.object(id), what(id))));
     findings
 }
 
@@ -55,7 +55,7 @@ fn restore(case: &Case<'_>, ids: &[&str]) -> String {
 }
 
 /// Checks a CRD that is not absent.
-fn there(case: &Case<'_>, id: &str, fetched: &Fetched<Value>, objects: &str) -> Finding {
+fn check_present(case: &Case<'_>, id: &str, fetched: &Fetched<Value>, objects: &str) -> DoctorFinding {
     let name = name(id);
     let there = match fetched {
         Fetched::Found(there) => there,

@@ -1,7 +1,7 @@
 //! Pods held by gates of launch order or reservations that no controller removes.
 
 use super::{Case, number, some};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::commands::install::Mode;
 use crate::output::age;
 use jiff::SignedDuration;
@@ -34,12 +34,12 @@ fn somebody_leads(case: &Case<'_>) -> bool {
 }
 
 /// Findings about pods that the gate holds, one per namespace. Another check reports it if pods cannot be listed.
-pub fn held_by(case: &Case<'_>, gate: &Gate) -> Vec<Finding> {
+pub fn held_by(case: &Case<'_>, gate: &Gate) -> Vec<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     let lite = installed.is_lite();
     let nobody = lite || gate.missing.is_some() || !somebody_leads(case);
     let mut held: BTreeMap<Arc<str>, Vec<Pod>> = BTreeMap::new();
-    for pod in seen.unbound.found().into_iter().flatten().map(|pod| pod.facts()) {
+    for pod in seen.unbound.value().into_iter().flatten().map(|pod| pod.facts()) {
         let long = seen.now.duration_since(pod.created) > TAKES && (!gate.last || pod.gates.len() == 1);
         if !pod.terminating && pod.gates.iter().any(|carried| **carried == *gate.name) && (nobody || long) {
             held.entry(pod.namespace.clone()).or_default().push(pod);

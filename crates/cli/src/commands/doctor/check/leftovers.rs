@@ -4,7 +4,7 @@
 use super::held::{Gate, held_by};
 use super::{Case, number, reservations, some};
 use crate::commands::doctor::fetched::Fetched;
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::output::age;
 use rollcall_api::load::Loader;
 use rollcall_api::names;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// Limit of names in one command; the next run of `doctor` prints the others.
 const AT_ONCE: usize = 50;
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let launch = Gate { name: names::LAUNCH_GATE, feature: "order containers", last: false, missing: None };
     let mut findings = held_by(case, &launch);
     findings.extend(reservations::leftovers(case));
@@ -33,7 +33,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-fn of_sequences(case: &Case<'_>) -> Vec<Finding> {
+fn of_sequences(case: &Case<'_>) -> Vec<DoctorFinding> {
     let none = Vec::new();
     let sequences = match &case.seen.sequences {
         Fetched::Found(sequences) => sequences,
@@ -51,7 +51,7 @@ fn of_sequences(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
+fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<DoctorFinding> {
     let unbound = match &case.seen.unbound {
         Fetched::Found(pods) => pods.as_slice(),
         Fetched::Absent => &[],
@@ -60,7 +60,7 @@ fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
         }
     };
     let mut loader = Loader::into_index(Index::of_full_mode());
-    let namespaces = case.seen.namespaces.found();
+    let namespaces = case.seen.namespaces.value();
     loader.add(Kind::Namespace, namespaces.map(Vec::as_slice).unwrap_or_default());
     loader.add(Kind::Sequence, sequences);
     loader.add(Kind::Pod, unbound);
@@ -83,16 +83,16 @@ fn pods(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
 
 /// Returns a Rollcall gate of the pod that no sequence will remove. Launch order has its own gate and check.
 fn unclaimed(index: &Index, pod: &Pod) -> Option<Arc<str>> {
-    let claims: Vec<Arc<str>> = index
+    let memberships: Vec<Arc<str>> = index
         .facts()
-        .claims_on(pod.uid)
-        .filter_map(|claim| Some(index.sequences.get(claim.sequence)?.spec()?.gate.clone()))
+        .memberships_of(pod.uid)
+        .filter_map(|membership| Some(index.sequences.get(membership.sequence)?.spec()?.gate.clone()))
         .collect();
     let ours = |gate: &&Arc<str>| gate.starts_with(names::PREFIX) && ***gate != *names::LAUNCH_GATE;
-    pod.gates.iter().filter(ours).find(|gate| !claims.contains(gate)).cloned()
+    pod.gates.iter().filter(ours).find(|gate| !memberships.contains(gate)).cloned()
 }
 
-fn unreleased(case: &Case<'_>, namespace: &str, gate: &str, pods: &[Pod]) -> Finding {
+fn unreleased(case: &Case<'_>, namespace: &str, gate: &str, pods: &[Pod]) -> DoctorFinding {
     let names: Vec<String> = pods.iter().map(|pod| pod.name.to_string()).collect();
     let oldest = pods.iter().map(|pod| pod.created).min().unwrap_or(case.seen.now);
     let text = format!(
@@ -129,7 +129,7 @@ struct Marked {
     sequence: String,
 }
 
-fn nodes(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<Finding> {
+fn nodes(case: &Case<'_>, sequences: &[SequenceObject]) -> Vec<DoctorFinding> {
     let nodes = match &case.seen.nodes {
         Fetched::Found(nodes) => nodes.as_slice(),
         Fetched::Absent => &[],
@@ -162,7 +162,7 @@ fn marks(node: &Node) -> Vec<Marked> {
     keys.chain(journals).collect()
 }
 
-fn left_on(case: &Case<'_>, marked: &Marked, nodes: &[String]) -> Finding {
+fn left_on(case: &Case<'_>, marked: &Marked, nodes: &[String]) -> DoctorFinding {
     let Marked { mark, key, sequence } = marked;
     let these = nodes.iter().take(AT_ONCE).map(String::as_str).collect::<Vec<_>>().join(" ");
     let on = format!(
@@ -184,7 +184,7 @@ fn left_on(case: &Case<'_>, marked: &Marked, nodes: &[String]) -> Finding {
 }
 
 /// Notes of deleted sequences, which name the pods to release. A leading controller processes them at once.
-fn notes(case: &Case<'_>, sequences: &[SequenceObject]) -> Option<Finding> {
+fn notes(case: &Case<'_>, sequences: &[SequenceObject]) -> Option<DoctorFinding> {
     let notes = match &case.seen.notes {
         Fetched::Found(notes) => notes,
         Fetched::Absent => return None,

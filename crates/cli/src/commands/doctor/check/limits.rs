@@ -4,7 +4,7 @@
 use super::{Case, number, some};
 use crate::commands::doctor::compare::{in_words, strictly};
 use crate::commands::doctor::fetched::{DEPLOYMENT, Fetched, Installed};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::commands::install::{Mode, id, objects};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -12,9 +12,9 @@ use std::collections::BTreeSet;
 const KIND: &str = "ValidatingAdmissionPolicy";
 const BINDING_KIND: &str = "ValidatingAdmissionPolicyBinding";
 /// Limit of objects that a command names one by one.
-const FEW: usize = 2;
+const MOST_NAMED: usize = 2;
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     // Without a controller there is no account to limit. Installing the controller also installs the limits.
     if *seen.object(DEPLOYMENT) == Fetched::Absent {
@@ -55,7 +55,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
             meaning(&missing, installed)
         );
         // Restores all of them, rather than printing an unreadable command.
-        let only = if missing.len() > FEW { vec![KIND, BINDING_KIND] } else { missing };
+        let only = if missing.len() > MOST_NAMED { vec![KIND, BINDING_KIND] } else { missing };
         findings.push(case.differs(Check::Limits, text, command_line.restore(installed, &only)));
     }
     if findings.is_empty() {

@@ -15,7 +15,7 @@ mod webhook;
 
 use super::command_line::CommandLine;
 use super::fetched::{ClusterView, Installed};
-use super::finding::{Check, Finding};
+use super::finding::{Check, DoctorFinding};
 
 /// Input of every check.
 struct Case<'a> {
@@ -25,9 +25,9 @@ struct Case<'a> {
 }
 
 /// All findings, in the order of the checks.
-pub fn all(seen: &ClusterView, command_line: &CommandLine) -> Vec<Finding> {
+pub fn all(seen: &ClusterView, command_line: &CommandLine) -> Vec<DoctorFinding> {
     let case = Case { seen, installed: seen.installed(), command_line };
-    let checks: [fn(&Case<'_>) -> Vec<Finding>; 11] = [
+    let checks: [fn(&Case<'_>) -> Vec<DoctorFinding>; 11] = [
         server::check,
         definition::check,
         controller::check,
@@ -46,7 +46,7 @@ pub fn all(seen: &ClusterView, command_line: &CommandLine) -> Vec<Finding> {
 impl Case<'_> {
     /// Finding about an object that differs from the one that this program installs. If the controller is newer than this
     /// program, the difference is expected, and restoring the object would be wrong.
-    fn differs(&self, check: Check, text: String, fix: String) -> Finding {
+    fn differs(&self, check: Check, text: String, fix: String) -> DoctorFinding {
         match self.seen.newer() {
             Some(newer) => {
                 check.note(format!("{text}; the controller is newer, so check with rollcall {newer}"))

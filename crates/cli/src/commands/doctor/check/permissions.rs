@@ -3,12 +3,12 @@
 use super::{Case, number};
 use crate::commands::doctor::command_line::mode_name;
 use crate::commands::doctor::fetched::{DEPLOYMENT, Fetched};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::commands::doctor::rights::{Right, granted, listed, needed};
 use crate::commands::install::{Admission, Mode, id, objects};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     match case.seen.object(DEPLOYMENT) {
         Fetched::Found(_) => {}
         // Without a controller no account needs them. Installing the controller also installs its permissions.
@@ -25,7 +25,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-fn missing(case: &Case<'_>) -> Vec<Finding> {
+fn missing(case: &Case<'_>) -> Vec<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     let account = &installed.account;
     let missing = match &seen.missing {
@@ -53,13 +53,13 @@ fn missing(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Rules in the installed roles that the manifests do not contain.
-fn beyond(case: &Case<'_>) -> Vec<Finding> {
+fn beyond(case: &Case<'_>) -> Vec<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     let wanted = needed(installed, &seen.namespace);
     let roles: BTreeSet<&str> = wanted.iter().map(|right| right.role.as_str()).collect();
     let mut findings = Vec::new();
     for role in roles {
-        let Some(there) = seen.object(role).found() else { continue };
+        let Some(there) = seen.object(role).value() else { continue };
         let mut there = there.clone();
         // Lists omit the kind, and single answers may omit it too.
         there["kind"] = role.split('/').next().unwrap_or_default().into();
@@ -77,7 +77,7 @@ fn beyond(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Bindings of Full mode that Lite mode does not need.
-fn left_over(case: &Case<'_>) -> Vec<Finding> {
+fn left_over(case: &Case<'_>) -> Vec<DoctorFinding> {
     const BINDING: &str = "ClusterRoleBinding/";
     let Case { seen, installed, command_line } = case;
     let ids = |mode: Mode, admission| -> BTreeSet<String> {

@@ -3,7 +3,7 @@
 use super::held::{Gate, held_by};
 use super::{Case, number, some};
 use crate::commands::doctor::fetched::{DEFINITIONS_OF_RESERVATIONS, Fetched};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use rollcall_api::names;
 use rollcall_api::reservation::{PriorityClassObject, TicketObject};
 use rollcall_api::watch::PodObject;
@@ -16,10 +16,10 @@ const NOMINATIONS: u32 = 35;
 /// Limit of names in one command; the next run of `doctor` prints the others.
 const AT_ONCE: usize = 50;
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let defined = DEFINITIONS_OF_RESERVATIONS.iter().all(|id| case.seen.has(id));
     let mut findings = Vec::new();
-    if let Some(version) = case.seen.version.found().filter(|version| version.minor < NOMINATIONS && defined)
+    if let Some(version) = case.seen.version.value().filter(|version| version.minor < NOMINATIONS && defined)
     {
         findings.push(Check::Reservations.note(format!(
             "Kubernetes {} does not honour the nomination of a gated pod (1.{NOMINATIONS} does): another pod may take reserved capacity during a hand-over",
@@ -30,7 +30,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Guardians without a ticket, PriorityClasses without the CRDs, and pods whose gate no controller removes.
-pub fn leftovers(case: &Case<'_>) -> Vec<Finding> {
+pub fn leftovers(case: &Case<'_>) -> Vec<DoctorFinding> {
     let missing: Vec<&str> = DEFINITIONS_OF_RESERVATIONS
         .into_iter()
         .filter(|id| matches!(case.seen.object(id), Fetched::Absent))
@@ -48,7 +48,7 @@ pub fn leftovers(case: &Case<'_>) -> Vec<Finding> {
 }
 
 /// Guardians without a ticket, which still occupy capacity.
-fn guardians(case: &Case<'_>) -> Vec<Finding> {
+fn guardians(case: &Case<'_>) -> Vec<DoctorFinding> {
     let tickets: BTreeSet<Uid> = match &case.seen.tickets {
         Fetched::Found(tickets) => {
             tickets.iter().map(|ticket: &TicketObject| ticket.metadata.uid()).collect()
@@ -61,7 +61,7 @@ fn guardians(case: &Case<'_>) -> Vec<Finding> {
         !pod.terminating && pod.owner.is_none_or(|owner| !tickets.contains(&owner.uid))
     };
     let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for pod in case.seen.guardians.found().into_iter().flatten().filter(left) {
+    for pod in case.seen.guardians.value().into_iter().flatten().filter(left) {
         found.entry(&pod.metadata.namespace).or_default().push(pod.metadata.name.clone());
     }
     let one = |(namespace, pods): (&&str, &Vec<String>)| {
@@ -78,12 +78,12 @@ fn guardians(case: &Case<'_>) -> Vec<Finding> {
     found.iter().map(one).collect()
 }
 
-fn classes(case: &Case<'_>) -> Option<Finding> {
+fn classes(case: &Case<'_>) -> Option<DoctorFinding> {
     let ours = |class: &PriorityClassObject| {
         let class = class.facts();
         (*class.name == *guardian_class(class.value)).then(|| class.name.to_string())
     };
-    let left: Vec<String> = case.seen.classes.found().into_iter().flatten().filter_map(ours).collect();
+    let left: Vec<String> = case.seen.classes.value().into_iter().flatten().filter_map(ours).collect();
     (!left.is_empty()).then(|| {
         let count = if left.len() == 1 {
             "1 PriorityClass".to_owned()

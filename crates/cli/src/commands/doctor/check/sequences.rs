@@ -3,7 +3,7 @@
 use super::{Case, number};
 use crate::commands::doctor::command_line::quoted;
 use crate::commands::doctor::fetched::{DEPLOYMENT, Fetched};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::commands::install::Mode;
 use rollcall_api::names;
 use rollcall_api::watch::NamespaceObject;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 /// Prefixes of the gates that the limits permit the controller to remove in any namespace.
 const OUR_GATES: [&str; 2] = [names::PREFIX, "korder.dev/"];
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let sequences: Vec<Sequence> = match &case.seen.sequences {
         Fetched::Found(sequences) => sequences.iter().map(|object| object.facts()).collect(),
         // Without the CRD there are no sequences; the definition check reports that.
@@ -40,7 +40,7 @@ fn names_of(sequences: &[&Sequence]) -> String {
 }
 
 /// Sequences of scope Node while the controller runs in Lite mode.
-fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
+fn by_nodes(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<DoctorFinding> {
     let by_node = valid.iter().filter(|(_, spec)| spec.scope == Scope::Node).map(|(sequence, _)| *sequence);
     let by_node: Vec<&Sequence> = by_node.collect();
     if by_node.is_empty() || !case.installed.is_lite() {
@@ -57,8 +57,8 @@ fn taints_nodes(spec: &Spec) -> bool {
 
 /// Where sequences taint nodes, the controller must tolerate the taints: if it has to move while all nodes are blocked, it could
 /// not start anywhere to open them. Each sequence has keys of its own, so only a toleration of all keys is enough.
-fn kept_out(case: &Case<'_>, tainting: &[&Sequence]) -> Option<Finding> {
-    let deployment = case.seen.object(DEPLOYMENT).found()?;
+fn kept_out(case: &Case<'_>, tainting: &[&Sequence]) -> Option<DoctorFinding> {
+    let deployment = case.seen.object(DEPLOYMENT).value()?;
     let pod = &deployment["spec"]["template"]["spec"];
     let everything = |toleration: &Value| {
         let empty = |key: &str| toleration[key].as_str().unwrap_or_default().is_empty();
@@ -83,7 +83,7 @@ fn kept_out(case: &Case<'_>, tainting: &[&Sequence]) -> Option<Finding> {
     Some(Check::Sequences.problem(text).fix(case.command_line.kubectl_here(fix)))
 }
 
-fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<Finding> {
+fn permissions(case: &Case<'_>, valid: &[(&Sequence, &Spec)]) -> Vec<DoctorFinding> {
     let namespaces: BTreeMap<&str, &NamespaceObject> = match &case.seen.namespaces {
         Fetched::Found(objects) => {
             objects.iter().map(|object| (object.metadata.name.as_str(), object)).collect()
@@ -125,7 +125,12 @@ fn annotate(case: &Case<'_>, namespace: &NamespaceObject, key: &str, value: &str
     case.command_line.kubectl(format!("annotate --overwrite namespace {name} {key}={}", quoted(&list)))
 }
 
-fn guest(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObject) -> Option<Finding> {
+fn guest(
+    case: &Case<'_>,
+    sequence: &Sequence,
+    spec: &Spec,
+    target: &NamespaceObject,
+) -> Option<DoctorFinding> {
     let (home, name) = (&sequence.namespace, &sequence.name);
     if spec.pod_namespace == *home || target.facts().allows(home) {
         return None;
@@ -138,7 +143,12 @@ fn guest(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceOb
     Some(Check::Sequences.problem(text).fix(annotate(case, target, names::ALLOW_FROM, home)))
 }
 
-fn taints(case: &Case<'_>, sequence: &Sequence, spec: &Spec, home: &NamespaceObject) -> Option<Finding> {
+fn taints(
+    case: &Case<'_>,
+    sequence: &Sequence,
+    spec: &Spec,
+    home: &NamespaceObject,
+) -> Option<DoctorFinding> {
     let wanted = taints_nodes(spec) && case.installed.mode == Mode::Full;
     if !wanted || home.facts().allow_node_taints {
         return None;
@@ -152,7 +162,12 @@ fn taints(case: &Case<'_>, sequence: &Sequence, spec: &Spec, home: &NamespaceObj
 }
 
 /// The limits permit the controller to remove only Rollcall's own gates, unless a namespace permits others.
-fn gate(case: &Case<'_>, sequence: &Sequence, spec: &Spec, target: &NamespaceObject) -> Option<Finding> {
+fn gate(
+    case: &Case<'_>,
+    sequence: &Sequence,
+    spec: &Spec,
+    target: &NamespaceObject,
+) -> Option<DoctorFinding> {
     let held = case.seen.has("ValidatingAdmissionPolicyBinding/podsequence-controller-pods");
     if !held || OUR_GATES.iter().any(|prefix| spec.gate.starts_with(prefix)) {
         return None;

@@ -2,14 +2,14 @@
 
 use super::Case;
 use crate::commands::doctor::fetched::Fetched;
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 
 /// Oldest supported minor version; earlier ones do not support the validation rules of the CRD.
 const OLDEST: u32 = 33;
 /// First minor version with policies that can add gates to pods without a webhook.
 pub const POLICIES: u32 = 36;
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let server = &case.seen.server;
     vec![match &case.seen.version {
         Fetched::Found(version) if version.minor < OLDEST => Check::Server.problem(format!(

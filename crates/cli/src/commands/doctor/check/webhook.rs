@@ -3,7 +3,7 @@
 use super::{Case, number};
 use crate::commands::doctor::compare::{differences, in_words, strictly};
 use crate::commands::doctor::fetched::{CONFIGURATION, Fetched, LAUNCH_CONFIGURATION, SERVICE};
-use crate::commands::doctor::finding::{Check, Finding};
+use crate::commands::doctor::finding::{Check, DoctorFinding};
 use crate::commands::install::{Admission, Mode, id, objects, of_launch_alone};
 use rollcall_api::names;
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ impl Configuration {
 
 /// Configurations that exist in the cluster.
 pub fn installed<'a>(case: &Case<'a>) -> Vec<(&'static Configuration, &'a Value)> {
-    let there = CONFIGURATIONS.iter().filter_map(|ours| Some((ours, case.seen.object(ours.id).found()?)));
+    let there = CONFIGURATIONS.iter().filter_map(|ours| Some((ours, case.seen.object(ours.id).value()?)));
     there.collect()
 }
 
@@ -64,12 +64,12 @@ pub fn webhooks(configuration: &Value) -> impl Iterator<Item = &Value> {
     configuration["webhooks"].as_array().into_iter().flatten()
 }
 
-pub fn check(case: &Case<'_>) -> Vec<Finding> {
+pub fn check(case: &Case<'_>) -> Vec<DoctorFinding> {
     let there = installed(case);
     if case.installed.is_lite() {
         return there.iter().map(|(ours, _)| unserved(case, ours)).collect();
     }
-    let mut findings: Vec<Finding> =
+    let mut findings: Vec<DoctorFinding> =
         there.iter().map(|(ours, there)| configuration(case, ours, there)).collect();
     findings.extend(no_launch(case));
     let by_service = |webhook: &Value| webhook["clientConfig"]["service"].is_object();
@@ -79,7 +79,7 @@ pub fn check(case: &Case<'_>) -> Vec<Finding> {
     findings
 }
 
-fn unserved(case: &Case<'_>, ours: &Configuration) -> Finding {
+fn unserved(case: &Case<'_>, ours: &Configuration) -> DoctorFinding {
     let name = ours.name();
     let text = format!("{name} is installed, but Lite mode does not serve it: {}", ours.unserved);
     let delete = format!("delete mutatingwebhookconfiguration {name}");
@@ -87,7 +87,7 @@ fn unserved(case: &Case<'_>, ours: &Configuration) -> Finding {
 }
 
 /// Launch order is an optional part of Full mode.
-fn no_launch(case: &Case<'_>) -> Option<Finding> {
+fn no_launch(case: &Case<'_>) -> Option<DoctorFinding> {
     let Case { seen, installed, command_line } = case;
     if !(installed.known && installed.mode == Mode::Full) {
         return None;
@@ -124,7 +124,7 @@ fn as_printed(case: &Case<'_>, wanted: &str) -> Value {
     all.into_iter().find(|object| id(object) == wanted).unwrap_or_default()
 }
 
-fn configuration(case: &Case<'_>, ours: &Configuration, there: &Value) -> Finding {
+fn configuration(case: &Case<'_>, ours: &Configuration, there: &Value) -> DoctorFinding {
     let Case { seen: _, installed, command_line } = case;
     let (name, policy, wrong) = (ours.name(), ours.failure_policy, ours.wrong_policy());
     let places: Vec<usize> = webhooks(there)
@@ -160,7 +160,7 @@ fn configuration(case: &Case<'_>, ours: &Configuration, there: &Value) -> Findin
     }
 }
 
-fn service(case: &Case<'_>) -> Finding {
+fn service(case: &Case<'_>) -> DoctorFinding {
     let Case { seen, installed, command_line } = case;
     let name = names::WEBHOOK_SERVICE;
     let there = match seen.object(SERVICE) {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use jiff::Timestamp;
 use rollcall_api::names;
 use rollcall_api::watch;
-use rollcall_core::agent::explain::{Agent, Waiting};
+use rollcall_core::agent::explain::{Agent, WaitingPod};
 use rollcall_core::agent::recognise::{Container, VolumeMount};
 use rollcall_core::facts::OwnerKind;
 use serde::Deserialize;
@@ -139,7 +139,7 @@ pub fn containers(spec: &Value) -> Result<Vec<Container>> {
 
 impl PodObject {
     /// Describes the marker files that the pod's current init container waits for; `None` if it waits for no marker file.
-    pub fn waiting(&self) -> Result<Option<Waiting>> {
+    pub fn waiting(&self) -> Result<Option<WaitingPod>> {
         let pod = watch::PodObject::deserialize(&self.0)?.facts();
         let spec = PodSpec::deserialize(&self.0["spec"])?;
         let status = part::<Status>(&self.0["status"])?;
@@ -163,7 +163,7 @@ impl PodObject {
         let bound = scheduled.and_then(|condition| condition.last_transition_time);
         // After a restart, the wait began before the current attempt, so the start time of the container is too late.
         let since = began.filter(|_| current.restart_count == 0).or(bound).unwrap_or(pod.created);
-        Ok(Some(Waiting { pod, container: current.name.clone(), files, since, pauses }))
+        Ok(Some(WaitingPod { pod, container: current.name.clone(), files, since, pauses }))
     }
 }
 

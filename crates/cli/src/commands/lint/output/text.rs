@@ -14,13 +14,13 @@ const AFTER: usize = 200;
 pub fn text(manifests: &Manifests, judgement: &Judgement) -> String {
     let mut text = String::new();
     for located in &judgement.findings {
-        text += &one(manifests, located);
+        text += &finding_text(manifests, located);
         text += "\n\n";
     }
     text + &summary(judgement) + "\n"
 }
 
-fn one(manifests: &Manifests, located: &Located) -> String {
+fn finding_text(manifests: &Manifests, located: &Located) -> String {
     let Located { finding, place } = located;
     let level = match finding.rule.severity {
         Severity::Error => Level::ERROR,
@@ -31,7 +31,7 @@ fn one(manifests: &Manifests, located: &Located) -> String {
     let hint = Level::HELP.with_name("hint").message(finding.hint.as_str());
     match place {
         Some(place) => {
-            let excerpt = Excerpt::of(manifests, place);
+            let excerpt = Excerpt::at(manifests, place);
             let annotation = AnnotationKind::Primary.span(excerpt.range.clone());
             let snippet = Snippet::source(excerpt.text.as_str())
                 .line_start(place.span.line)
@@ -68,7 +68,7 @@ struct Excerpt {
 }
 
 impl Excerpt {
-    fn of(manifests: &Manifests, place: &Place) -> Excerpt {
+    fn at(manifests: &Manifests, place: &Place) -> Excerpt {
         let (begin, line) = manifests.sources[place.source].spans.line(place.span.line);
         let from = place.span.range.start.clamp(begin, begin + line.len()) - begin;
         let to = place.span.range.end.clamp(begin + from, begin + line.len()) - begin;

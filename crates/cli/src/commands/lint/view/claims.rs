@@ -1,13 +1,13 @@
 //! Membership: which groups select which templates, decided by the core.
 
-use super::pods::{Template, templates};
+use super::pods::{PodTemplate, templates};
 use crate::commands::lint::field::Field;
 use crate::commands::lint::manifests::{Manifests, Object};
 use rollcall_api::names;
 use rollcall_api::sequence::{parse_spec, spec_facts};
 use rollcall_core::facts::OwnerKind;
 use rollcall_core::labels::Labels;
-use rollcall_core::sequence::membership::{Asking, Candidate};
+use rollcall_core::sequence::membership::{Asking, MemberCandidate};
 use rollcall_core::sequence::spec::{Spec, WorkloadRef};
 use rollcall_sim::kinds::Kind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,13 +36,13 @@ impl<'a> Sequence<'a> {
         all
     }
 
-    fn includes(&self, group: usize, template: &Template) -> bool {
+    fn includes(&self, group: usize, template: &PodTemplate) -> bool {
         let Sequence { object, spec } = self;
         Asking { namespace: &object.namespace, name: &object.name, spec }.includes(group, template)
     }
 }
 
-impl Candidate for Template<'_> {
+impl MemberCandidate for PodTemplate<'_> {
     fn namespace(&self) -> &str {
         &self.object.namespace
     }
@@ -61,7 +61,7 @@ impl Candidate for Template<'_> {
 }
 
 /// Whether a pod of this template can have this name.
-pub fn can_be_named(template: &Template, name: &str) -> bool {
+pub fn can_be_named(template: &PodTemplate, name: &str) -> bool {
     match template.kind {
         Kind::Pod => template.object.name == name,
         Kind::StatefulSet => ordinal(template.object, name).is_some(),
@@ -86,7 +86,7 @@ fn owner_kind(kind: Kind) -> Option<OwnerKind> {
 /// Sequences, templates and their membership, computed once for all rules.
 pub struct Claims<'a> {
     pub sequences: Vec<Sequence<'a>>,
-    pub templates: Vec<Template<'a>>,
+    pub templates: Vec<PodTemplate<'a>>,
     /// Memberships as sorted triples of indices: sequence, group, template.
     pub claims: Vec<(usize, usize, usize)>,
     /// Indices of the templates of each group, by sequence and group.
@@ -94,12 +94,12 @@ pub struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    pub fn of(manifests: &'a Manifests) -> Claims<'a> {
+    pub fn from_manifests(manifests: &'a Manifests) -> Claims<'a> {
         let sequence = |object: &'a Object| {
             let spec = parse_spec(&object.value["spec"]).ok()?;
             Some(Sequence { object, spec: spec_facts(&spec, &object.namespace).ok()? })
         };
-        let sequences: Vec<Sequence> = manifests.of(Kind::PodSequence).filter_map(sequence).collect();
+        let sequences: Vec<Sequence> = manifests.of_kind(Kind::PodSequence).filter_map(sequence).collect();
         // Without sequences no rule needs the templates.
         let templates = if sequences.is_empty() { Vec::new() } else { templates(manifests) };
         let mut claims = Vec::new();
@@ -120,7 +120,7 @@ impl<'a> Claims<'a> {
     }
 
     /// Templates of a group.
-    pub fn members(&self, sequence: usize, group: usize) -> impl Iterator<Item = &Template<'a>> {
+    pub fn members(&self, sequence: usize, group: usize) -> impl Iterator<Item = &PodTemplate<'a>> {
         self.places(sequence, group).iter().map(|place| &self.templates[*place])
     }
 
@@ -130,7 +130,7 @@ impl<'a> Claims<'a> {
     }
 
     /// All memberships: sequence, group and template.
-    pub fn each(&self) -> impl Iterator<Item = (&Sequence<'a>, usize, &Template<'a>)> {
+    pub fn each(&self) -> impl Iterator<Item = (&Sequence<'a>, usize, &PodTemplate<'a>)> {
         self.claims
             .iter()
             .map(|(number, position, place)| (&self.sequences[*number], *position, &self.templates[*place]))

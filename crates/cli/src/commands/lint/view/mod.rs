@@ -12,22 +12,22 @@ use std::cell::OnceCell;
 use std::ops::Deref;
 
 /// The manifests, with facts that are computed once for all rules.
-pub struct Scene<'a> {
+pub struct ManifestFacts<'a> {
     manifests: &'a Manifests<'a>,
     claims: OnceCell<Claims<'a>>,
 }
 
-impl<'a> Scene<'a> {
-    pub fn new(manifests: &'a Manifests<'a>) -> Scene<'a> {
-        Scene { manifests, claims: OnceCell::new() }
+impl<'a> ManifestFacts<'a> {
+    pub fn new(manifests: &'a Manifests<'a>) -> ManifestFacts<'a> {
+        ManifestFacts { manifests, claims: OnceCell::new() }
     }
 
     pub fn claims(&self) -> &Claims<'a> {
-        self.claims.get_or_init(|| Claims::of(self.manifests))
+        self.claims.get_or_init(|| Claims::from_manifests(self.manifests))
     }
 }
 
-impl<'a> Deref for Scene<'a> {
+impl<'a> Deref for ManifestFacts<'a> {
     type Target = Manifests<'a>;
 
     fn deref(&self) -> &Manifests<'a> {

@@ -3,7 +3,7 @@
 use crate::commands::lint::field::Field;
 use crate::commands::lint::manifests::{Manifests, Object};
 use rollcall_api::watch::NodeObject;
-use rollcall_core::node::{Node, Operator, Placement, Requirement, Term};
+use rollcall_core::node::{Node, NodeOperator, NodeRequirement, Placement, Term};
 use rollcall_core::selector;
 use rollcall_sim::kinds::Kind;
 use serde_json::json;
@@ -21,7 +21,7 @@ pub fn nodes(all: &Manifests) -> Vec<Node> {
         node.conditions.insert("Ready".into());
         Some(node)
     };
-    all.of(Kind::Node).filter_map(node).collect()
+    all.of_kind(Kind::Node).filter_map(node).collect()
 }
 
 /// The subject of a sentence about no node.
@@ -39,7 +39,7 @@ pub struct Unmet<'a> {
 
 impl<'a> Unmet<'a> {
     /// Returns what none of the nodes satisfies; `None` if a node satisfies everything. `spec` is the field with the placement.
-    pub fn of(spec: &Field<'a>, placement: &Placement, nodes: &[&Node]) -> Option<Unmet<'a>> {
+    pub fn find(spec: &Field<'a>, placement: &Placement, nodes: &[&Node]) -> Option<Unmet<'a>> {
         let is_unmet = |part: &Term| !nodes.iter().any(|node| part.matches(node));
         let unmet = |field: &str, text: String| Some(Unmet { field: spec.get(field), text });
         let whose = spec.object.full_name();
@@ -73,18 +73,18 @@ impl<'a> Unmet<'a> {
 }
 
 /// The labels of the node selector as requirements.
-fn equalities(placement: &Placement) -> Vec<Requirement> {
+fn equalities(placement: &Placement) -> Vec<NodeRequirement> {
     let equality = |(key, value): &(Arc<str>, Arc<str>)| {
-        let operator = Operator::Plain(selector::Operator::In(vec![value.clone()]));
-        Requirement { key: key.clone(), operator }
+        let operator = NodeOperator::Plain(selector::Operator::In(vec![value.clone()]));
+        NodeRequirement { key: key.clone(), operator }
     };
     placement.node_selector.iter().map(equality).collect()
 }
 
 /// Each requirement of a term by itself, and then all of them together. An empty term has no parts.
 fn parts(term: &Term) -> impl Iterator<Item = Term> {
-    let label = |one: &Requirement| Term { labels: vec![one.clone()], name: Vec::new() };
-    let name = |one: &Requirement| Term { labels: Vec::new(), name: vec![one.clone()] };
+    let label = |one: &NodeRequirement| Term { labels: vec![one.clone()], name: Vec::new() };
+    let name = |one: &NodeRequirement| Term { labels: Vec::new(), name: vec![one.clone()] };
     let whole = Some(term.clone()).filter(|term| !term.is_empty());
     term.labels.iter().map(label).chain(term.name.iter().map(name)).chain(whole)
 }

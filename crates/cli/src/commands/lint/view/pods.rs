@@ -9,7 +9,7 @@ use rollcall_sim::kinds::Kind;
 
 /// A pod or a pod template, with the object that defines it.
 #[derive(Clone, Debug)]
-pub struct Template<'a> {
+pub struct PodTemplate<'a> {
     pub object: &'a Object,
     pub kind: Kind,
     /// The pod itself, or the template.
@@ -20,17 +20,17 @@ pub struct Template<'a> {
 }
 
 /// Templates of all objects, in their order.
-pub fn templates<'a>(manifests: &'a Manifests) -> Vec<Template<'a>> {
-    manifests.objects.iter().filter_map(Template::of).collect()
+pub fn templates<'a>(manifests: &'a Manifests) -> Vec<PodTemplate<'a>> {
+    manifests.objects.iter().filter_map(PodTemplate::from_object).collect()
 }
 
 /// Templates of the objects of one kind.
-pub fn templates_of<'a>(manifests: &'a Manifests, kind: Kind) -> Vec<Template<'a>> {
-    manifests.of(kind).filter_map(Template::of).collect()
+pub fn templates_of<'a>(manifests: &'a Manifests, kind: Kind) -> Vec<PodTemplate<'a>> {
+    manifests.of_kind(kind).filter_map(PodTemplate::from_object).collect()
 }
 
-impl<'a> Template<'a> {
-    pub fn of(object: &'a Object) -> Option<Template<'a>> {
+impl<'a> PodTemplate<'a> {
+    pub fn from_object(object: &'a Object) -> Option<PodTemplate<'a>> {
         let kind = object.kind?;
         let pod = match kind {
             Kind::Pod => object.root(),
@@ -52,7 +52,7 @@ impl<'a> Template<'a> {
             annotation(names::POD_SEQUENCE_NAME),
             annotation(names::POD_SEQUENCE_GROUP),
         );
-        Some(Template { object, kind, metadata, spec: pod.get("spec"), labels, pod })
+        Some(PodTemplate { object, kind, metadata, spec: pod.get("spec"), labels, pod })
     }
 
     pub fn annotation(&self, key: &str) -> &'a str {

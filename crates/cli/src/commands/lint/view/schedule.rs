@@ -27,11 +27,11 @@ pub fn firing(schedule: &Field, zone: &Field) -> Firing {
     };
     let zone =
         if zone.is_missing() { TimeZone::UTC } else { TimeZone::get(zone.text()).unwrap_or(TimeZone::UTC) };
-    Firing::of(&schedule, &zone)
+    Firing::from_schedule(&schedule, &zone)
 }
 
 impl Firing {
-    pub fn of(schedule: &Schedule, zone: &TimeZone) -> Firing {
+    pub fn from_schedule(schedule: &Schedule, zone: &TimeZone) -> Firing {
         let from: Timestamp = FROM.parse().expect("a time");
         let mut last = match schedule.next(from, zone) {
             Some(first) => first,

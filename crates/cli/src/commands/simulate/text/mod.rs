@@ -19,7 +19,7 @@ use words::{fit, wrapped};
 
 /// The available width, and whether to fold pods.
 #[derive(Clone, Copy, Debug)]
-pub struct Room {
+pub struct PictureLimits {
     pub width: usize,
     /// Whether every pod has a row, no matter how many there are.
     pub all_pods: bool,
@@ -52,7 +52,7 @@ const BEYOND: u64 = 16;
 /// A non-breaking space, where lines are not wrapped.
 const FIXED: &str = "\u{a0}";
 
-pub fn text(report: &Report, room: Room) -> Shown {
+pub fn text(report: &Report, room: PictureLimits) -> Shown {
     let width = room.width.clamp(LEAST_WIDTH, MOST_WIDTH);
     let picture = Picture::new(report, width, room.all_pods);
     let mut text = picture.draw();

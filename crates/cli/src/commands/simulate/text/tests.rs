@@ -2,7 +2,7 @@ use super::*;
 use crate::commands::simulate::testing;
 
 fn plain(report: &Report, width: usize) -> String {
-    text(report, Room { width, all_pods: false }).without_colours()
+    text(report, PictureLimits { width, all_pods: false }).without_colours()
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn the_picture_fits_the_terminal() {
 #[test]
 fn every_pod_has_a_line_if_asked_for() {
     let report = testing::many();
-    let text = text(&report, Room { width: 120, all_pods: true });
+    let text = text(&report, PictureLimits { width: 120, all_pods: true });
     let rows = text.as_str().lines().filter(|line| line.starts_with("  svc-") && line.contains('█')).count();
     assert_eq!(rows, report.pods.len());
 }

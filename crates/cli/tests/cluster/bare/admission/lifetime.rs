@@ -14,7 +14,7 @@ const POLICIES: &str = "config/admission";
 async fn without_the_definition_and_without_the_policies_pods_are_free() -> Result<()> {
     let options = rollcall_testbed::Options { nodes: 0, ..Default::default() };
     let cluster = Cluster::start(options).await?;
-    let server = Server::of(&cluster);
+    let server = Server::new(&cluster);
     let namespace = server.namespace("lifetime", json!({})).await?;
     let sequence = cases::sequence(&namespace, "s", json!({ "podGroups": [{ "pods": ["a"] }] }));
     let pod = cases::pod(&json!({ "metadata": { "name": "a" } }));

@@ -13,7 +13,7 @@ const HOLD: &str = "example.com/hold";
 async fn pods_without_a_gate_in_their_template_start_in_order() -> Result<()> {
     let lab = Lab::own(rollcall_testbed::Options { nodes: 2, ..Default::default() }).await?;
     lab.apply_file("config/admission")?;
-    let server = Server::of(lab.cluster());
+    let server = Server::new(lab.cluster());
     let mut scene = Scene::without_controller(&lab, "order").await?;
     scene.expect("s", "web", 2);
     scene.expect("s", "agent", 2);

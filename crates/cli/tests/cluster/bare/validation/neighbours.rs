@@ -135,7 +135,7 @@ async fn judge(scene: &Scene<'_>) -> Result<()> {
         Ok(found.is_empty().then_some(()))
     });
     clean.await.with_context(|| format!("{found:?}"))?;
-    let releases = History::of(&good().await?, &scene.rules).releases();
+    let releases = History::from_events(&good().await?, &scene.rules).releases();
     let released: BTreeSet<String> = releases.into_iter().map(|release| release.pod).collect();
     let wanted: BTreeSet<String> = (0..NEIGHBOURS).flat_map(|n| members(n).concat()).collect();
     ensure!(released == wanted, "unexpected releases: {released:?}");

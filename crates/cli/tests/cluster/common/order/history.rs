@@ -49,7 +49,7 @@ pub struct History {
 }
 
 impl History {
-    pub fn of(events: &[AuditEvent], rules: &Rules) -> History {
+    pub fn from_events(events: &[AuditEvent], rules: &Rules) -> History {
         let mut history = History::default();
         // The log is in the order of answers. A deletion without a version is later than all events before it.
         let mut newest = 0;

@@ -72,5 +72,5 @@ impl Rules {
 
 /// Returns all violations in a log.
 pub fn verify(events: &[AuditEvent], rules: &Rules) -> Vec<Violation> {
-    judge::judge(&History::of(events, rules), rules)
+    judge::judge(&History::from_events(events, rules), rules)
 }

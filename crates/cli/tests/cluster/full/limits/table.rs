@@ -87,7 +87,7 @@ async fn the_token_is_good_for_what_the_controller_does_and_for_little_else() ->
                 None => keep(&lab).await?,
             }
             for case in table.cases.iter().filter(|case| case.when == when) {
-                let request = Request::of(case, &namespace, filled)?;
+                let request = Request::from_case(case, &namespace, filled)?;
                 let answer = request.send(&ours).await?;
                 let by_limits = case.refused.is_some() && !(mode == "lite" && request.is_of_full_mode());
                 let control = if by_limits { Some(request.send(&theirs).await?) } else { None };
@@ -109,7 +109,7 @@ struct Request {
 }
 
 impl Request {
-    fn of(case: &Case, namespace: &str, filled: impl Fn(&Value) -> Value) -> Result<Request> {
+    fn from_case(case: &Case, namespace: &str, filled: impl Fn(&Value) -> Value) -> Result<Request> {
         let Case { case: name, pod, on, merge, json, strategic, apply, post, put, delete, .. } = case;
         let path = match (pod, on) {
             (Some(pod), None) => format!("/api/v1/namespaces/{namespace}/pods/{pod}"),

@@ -41,7 +41,7 @@ async fn running_on(cluster: &Cluster, namespace: &str, name: &str) -> Result<St
     Ok(get(cluster, namespace, &what).await?["spec"]["nodeName"].as_str().context("a node")?.to_owned())
 }
 
-async fn told(cluster: &Cluster, namespace: &str, pod: &str, reason: &str) -> Result<()> {
+async fn wait_for_event(cluster: &Cluster, namespace: &str, pod: &str, reason: &str) -> Result<()> {
     wait::until(&format!("{reason} about {pod}"), LIMIT, async || {
         let events = list(cluster, namespace, "events")?;
         let is_it = |event: &&Value| event["reason"] == reason && event["involvedObject"]["name"] == pod;
@@ -73,13 +73,13 @@ pub async fn who_cannot_run_on_its_room_runs_elsewhere(lab: &Lab) -> Result<()> 
 
     apply(cluster, &namespace, &claimer("elsewhere", with_port(8443)))?;
     ensure!(running_on(cluster, &namespace, "elsewhere").await? == "node-1");
-    told(cluster, &namespace, "elsewhere", "NotBound").await?;
+    wait_for_event(cluster, &namespace, "elsewhere", "NotBound").await?;
     reserved_on(cluster, &namespace, &["node-0"]).await?;
     let annotations = get(cluster, &namespace, "pod/elsewhere").await?["metadata"]["annotations"].clone();
     ensure!(annotations["korder.dev/ticket-claimed"].is_null(), "{annotations}");
 
     apply(cluster, &namespace, &claimer("nowhere", with_port(9443)))?;
-    told(cluster, &namespace, "nowhere", "NotBound").await?;
+    wait_for_event(cluster, &namespace, "nowhere", "NotBound").await?;
     reserved_on(cluster, &namespace, &["node-0"]).await?;
     apply(cluster, &namespace, &claimer("next", json!({})))?;
     ensure!(running_on(cluster, &namespace, "next").await? == "node-0");

@@ -12,20 +12,20 @@ use std::process::Command;
 use tokio_util::sync::CancellationToken;
 
 /// A lifetime so short that several renewals fit into a test.
-const SHORT: [&str; 2] = ["--webhook-certificate-lifetime", "10s"];
+const SHORT_LIFETIME: [&str; 2] = ["--webhook-certificate-lifetime", "10s"];
 /// A lifetime for a busy machine. When a renewal begins, a third of the lifetime remains, long enough for a controller that
 /// waits for CPU time.
-const SHORT_UNDER_LOAD: [&str; 2] = ["--webhook-certificate-lifetime", "45s"];
+const SHORT_LIFETIME_UNDER_LOAD: [&str; 2] = ["--webhook-certificate-lifetime", "45s"];
 
 #[tokio::test]
 async fn certificates_are_renewed_under_load_and_no_pod_notices() -> Result<()> {
     let lab = hook::install(0).await?;
     hook::with_patience(&lab)?;
     // Two replicas share the certificates.
-    let first = Controller::start(&lab, Options::args(&SHORT_UNDER_LOAD)).await?;
-    let second = Controller::start(&lab, Options::args(&SHORT_UNDER_LOAD)).await?;
+    let first = Controller::start(&lab, Options::args(&SHORT_LIFETIME_UNDER_LOAD)).await?;
+    let second = Controller::start(&lab, Options::args(&SHORT_LIFETIME_UNDER_LOAD)).await?;
     lab.call_webhook(first.webhook)?;
-    let server = Server::of(lab.cluster());
+    let server = Server::new(lab.cluster());
     hook::in_force(&server).await?;
     let namespace = server.namespace("renewed", json!({})).await?;
     let (sequence, pod) = hook::claimed(&namespace);
@@ -93,7 +93,7 @@ async fn certificates_that_are_brought_are_served_and_never_written() -> Result<
     tokio::task::spawn_blocking(|| rollcall_testbed::install_packages(&[("openssl", "/usr/bin/openssl")]))
         .await??;
     let lab = Lab::full(rollcall_testbed::Options { nodes: 0, ..Default::default() }).await?;
-    let server = Server::of(lab.cluster());
+    let server = Server::new(lab.cluster());
     // The script creates the namespace if it is missing.
     lab.cluster().kubectl_ok(&["delete", "namespace", OWN_NAMESPACE])?;
     let command = generate(&lab)?;
@@ -105,7 +105,7 @@ async fn certificates_that_are_brought_are_served_and_never_written() -> Result<
     let scale = ["-n", OWN_NAMESPACE, "scale", "deployment", "pod-sequence-controller", "--replicas=0"];
     lab.cluster().kubectl_ok(&scale)?;
 
-    let controller = Controller::start(&lab, Options::args(&SHORT)).await?;
+    let controller = Controller::start(&lab, Options::args(&SHORT_LIFETIME)).await?;
     lab.call_webhook(controller.webhook)?;
     hook::in_force(&server).await?;
     assert_eq!(lab.webhook_bundle(0)?, theirs);

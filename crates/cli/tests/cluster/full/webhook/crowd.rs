@@ -53,7 +53,7 @@ async fn a_crowd_at_the_port_keeps_no_pod_from_its_gate() -> Result<()> {
     let lab = hook::install(0).await?;
     let controller = Controller::start(&lab, Options::default()).await?;
     lab.call_webhook(controller.webhook)?;
-    let server = Server::of(lab.cluster());
+    let server = Server::new(lab.cluster());
     let (stop, gone) = (CancellationToken::new(), CancellationToken::new());
     let strangers = crowd(controller.webhook, gone.clone());
     let pods = async {

@@ -15,7 +15,7 @@ async fn the_webhook_does_what_the_policies_do_and_more() -> Result<()> {
     let lab = hook::install(0).await?;
     let controller = Controller::start(&lab, Options::default()).await?;
     lab.call_webhook(controller.webhook)?;
-    let server = Server::of(lab.cluster());
+    let server = Server::new(lab.cluster());
     hook::in_force(&server).await?;
     let control = lab.cluster().namespace("control").await?;
     stream::iter(cases::pods())

@@ -16,7 +16,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// Number of pods created during each kind of trouble.
-const MANY: usize = 25;
+const PODS_PER_TROUBLE: usize = 25;
 
 #[tokio::test]
 async fn without_a_webhook_that_works_pods_are_created_all_the_same() -> Result<()> {
@@ -25,7 +25,7 @@ async fn without_a_webhook_that_works_pods_are_created_all_the_same() -> Result<
     let options = Options { webhook: Some(port), ..Options::default() };
     let mut controller = Controller::start(&lab, options.clone()).await?;
     lab.call_webhook(port)?;
-    let server = Server::of(lab.cluster());
+    let server = Server::new(lab.cluster());
     hook::in_force(&server).await?;
     let namespace = server.namespace("trouble", json!({})).await?;
     let (sequence, pod) = hook::claimed(&namespace);
@@ -45,7 +45,7 @@ async fn without_a_webhook_that_works_pods_are_created_all_the_same() -> Result<
                 let list = server.get(&pods).await?;
                 let names = list["items"].as_array().into_iter().flatten().map(scene::name_of);
                 let number = names.filter(|name| name.starts_with(&format!("{trouble}-"))).count();
-                Ok((number >= MANY).then_some(()))
+                Ok((number >= PODS_PER_TROUBLE).then_some(()))
             });
             created.await?;
             stop.cancel();
@@ -135,7 +135,7 @@ async fn a_cluster_starts_cold_with_our_configuration_in_place() -> Result<()> {
     let lab = hook::install(1).await?;
     lab.apply_file("config/admission")?;
     let mut controller = Controller::start(&lab, Options::default()).await?;
-    let server = Server::of(lab.cluster());
+    let server = Server::new(lab.cluster());
     lab.call_webhook(controller.webhook)?;
     hook::in_force(&server).await?;
     let namespace = server.namespace("cold", json!({})).await?;

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let kept: Vec<String> = templates_of(all, Kind::DaemonSet).iter().flat_map(markers).collect();
     if kept.is_empty() {
         return;

@@ -15,7 +15,7 @@ use rollcall_core::agent::recognise::Container;
 use rollcall_core::sequence::spec::Scope;
 
 /// Containers of a template as the core recognises them, each with its field; empty if they cannot be parsed.
-fn seen<'a>(template: &Template<'a>) -> Vec<(Field<'a>, Container)> {
+fn seen<'a>(template: &PodTemplate<'a>) -> Vec<(Field<'a>, Container)> {
     let facts = containers(template.spec.value).unwrap_or_default();
     template.all_containers().into_iter().zip(facts).collect()
 }
@@ -26,7 +26,7 @@ fn rest_below<'a>(path: &'a str, folder: &str) -> Option<&'a str> {
 }
 
 /// Host paths of the markers that a DaemonSet writes, from its annotation or else from its containers.
-fn markers(template: &Template) -> Vec<String> {
+fn markers(template: &PodTemplate) -> Vec<String> {
     let said = template.object.field("metadata.annotations").get(names::MARKER).text();
     if !said.is_empty() {
         return said.split(',').map(|path| path.trim().to_owned()).collect();
@@ -36,9 +36,9 @@ fn markers(template: &Template) -> Vec<String> {
 }
 
 /// DaemonSets that other pods wait for on their node: they write a marker, or a later group of scope Node follows them.
-pub fn awaited_agents<'a>(all: &'a Scene) -> Vec<Template<'a>> {
+pub fn awaited_agents<'a>(all: &'a ManifestFacts) -> Vec<PodTemplate<'a>> {
     let claims = all.claims();
-    let awaited = |template: &Template| {
+    let awaited = |template: &PodTemplate| {
         claims.each().any(|(sequence, position, claimed)| {
             sequence.spec.scope == Scope::Node
                 && std::ptr::eq(claimed.object, template.object)

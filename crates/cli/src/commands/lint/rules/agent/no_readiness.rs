@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in awaited_agents(all) {
         let probed = |container: &Field| {
             ["readinessProbe", "startupProbe"].iter().any(|probe| !container.get(probe).is_missing())
@@ -29,7 +29,7 @@ fn check(all: &Scene, found: &mut Findings) {
 }
 
 /// Whether a group of this template also waits for a property of the node (`nodeReady`).
-fn asks_the_node(all: &Scene, template: &Template) -> bool {
+fn asks_the_node(all: &ManifestFacts, template: &PodTemplate) -> bool {
     let claims = all.claims();
     claims.each().any(|(sequence, position, claimed)| {
         std::ptr::eq(claimed.object, template.object) && sequence.spec.groups[position].node_ready.is_some()

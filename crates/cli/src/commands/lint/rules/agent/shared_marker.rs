@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates_of(all, Kind::DaemonSet) {
         for (field, container) in seen(&template) {
             let sources =
@@ -45,7 +45,7 @@ fn on_source(args: &[String], marker: &str) -> Option<String> {
 }
 
 /// Name of the PersistentVolumeClaim that contains a path of a container; the innermost mount decides.
-fn claim_at<'a>(template: &Template<'a>, container: &Field<'a>, path: &str) -> Option<&'a str> {
+fn claim_at<'a>(template: &PodTemplate<'a>, container: &Field<'a>, path: &str) -> Option<&'a str> {
     let mounts = container.get("volumeMounts").items();
     let below = |mount: &&Field| rest_below(path, mount.get("mountPath").text()).is_some();
     let mount = mounts.iter().filter(below).max_by_key(|mount| mount.get("mountPath").text().len())?;
@@ -56,7 +56,7 @@ fn claim_at<'a>(template: &Template<'a>, container: &Field<'a>, path: &str) -> O
 }
 
 /// Whether all nodes share the claim: it is `ReadWriteMany`, and its volume is not a local directory of each node.
-fn is_shared(all: &Manifests, template: &Template, claim: &str) -> bool {
+fn is_shared(all: &Manifests, template: &PodTemplate, claim: &str) -> bool {
     let Some(object) = all.named(Kind::PersistentVolumeClaim, &template.object.namespace, claim) else {
         return false;
     };

@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
 const GENERATED: &str = "xxxxx";
 const UID: &str = "00000000-0000-0000-0000-000000000000";
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     // Live objects have passed validation already.
     for object in all.objects.iter().filter(|_| !all.live) {
         let Some(kind) = object.kind else { continue };

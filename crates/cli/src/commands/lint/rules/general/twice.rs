@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let mut seen: BTreeMap<(&str, &str, &str, &str), &Object> = BTreeMap::new();
     for object in &all.objects {
         // With `generateName` each creation makes a new object.

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for object in &all.objects {
         let Some(kind) = object.kind else { continue };
         let Some(refusal) = defaults::unknown_fields(kind, &object.value) else { continue };

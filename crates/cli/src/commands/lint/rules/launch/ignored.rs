@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for (template, reading) in readings(all) {
         for warning in reading.into_iter().flat_map(|reading| reading.warnings) {
             let init = template.spec.get("initContainers").items();

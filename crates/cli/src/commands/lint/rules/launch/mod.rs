@@ -10,7 +10,7 @@ use rollcall_api::launch::{asks_for_order, written_pod};
 use rollcall_core::launch::ranks::{self, ORDERED_KEY, Problem, Reading, is_variable};
 
 /// The reading of each template that requests a launch order.
-fn readings<'a>(all: &'a Manifests) -> Vec<(Template<'a>, Result<Reading, Problem>)> {
+fn readings<'a>(all: &'a Manifests) -> Vec<(PodTemplate<'a>, Result<Reading, Problem>)> {
     let mut templates = templates(all);
     templates.retain(|template| asks_for_order(template.pod.value));
     templates
@@ -29,7 +29,7 @@ fn variable<'a>(container: &Field<'a>) -> Option<Field<'a>> {
 }
 
 /// The field that requests the launch order: the label, the annotation, or the first variable.
-fn place<'a>(template: &Template<'a>) -> Field<'a> {
+fn place<'a>(template: &PodTemplate<'a>) -> Field<'a> {
     let ordered = ["labels", "annotations"].map(|map| template.metadata.get(map).get(ORDERED_KEY));
     let ordered = ordered.into_iter().find(|field| !field.is_missing());
     let written = || template.all_containers().iter().find_map(variable);

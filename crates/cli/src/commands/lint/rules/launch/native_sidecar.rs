@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for (template, reading) in readings(all) {
         let order = reading.ok().and_then(|reading| reading.order);
         let ranks = order.map(|order| order.priorities.into_iter().collect::<BTreeSet<_>>().len());

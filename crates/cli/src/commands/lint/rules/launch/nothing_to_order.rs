@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for (template, reading) in readings(all) {
         let nothing = reading.is_ok_and(|reading| reading.order.is_none() && reading.warnings.is_empty());
         if nothing {

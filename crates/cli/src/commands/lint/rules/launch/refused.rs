@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for (template, reading) in readings(all) {
         let Err(problem) = reading else { continue };
         let container = problem.container.and_then(|number| template.containers().into_iter().nth(number));

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in awaited_agents(all) {
         if template.spec.get("priorityClassName").text().is_empty() {
             let name = &template.object.name;

@@ -11,12 +11,12 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-const MOST: i64 = 1_000_000_000;
+const HIGHEST_USER_PRIORITY: i64 = 1_000_000_000;
 
-fn check(all: &Scene, found: &mut Findings) {
-    for class in all.of(Kind::PriorityClass).filter(|class| !class.name.starts_with("system-")) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for class in all.of_kind(Kind::PriorityClass).filter(|class| !class.name.starts_with("system-")) {
         let value = class.field("value");
-        if value.value.as_i64().is_some_and(|number| number > MOST) {
+        if value.value.as_i64().is_some_and(|number| number > HIGHEST_USER_PRIORITY) {
             found.at(
                 &value,
                 format!("the API server rejects PriorityClass {}: its value is above 1000000000", class.name),

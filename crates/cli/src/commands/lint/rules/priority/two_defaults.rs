@@ -10,8 +10,9 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    let mut defaults = all.of(Kind::PriorityClass).filter(|class| class.field("globalDefault").is_true());
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    let mut defaults =
+        all.of_kind(Kind::PriorityClass).filter(|class| class.field("globalDefault").is_true());
     let Some(first) = defaults.next() else { return };
     for class in defaults.filter(|class| class.name != first.name) {
         found.at(

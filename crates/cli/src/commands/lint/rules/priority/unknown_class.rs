@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    let classes: Vec<&str> = all.of(Kind::PriorityClass).map(|class| class.name.as_str()).collect();
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    let classes: Vec<&str> = all.of_kind(Kind::PriorityClass).map(|class| class.name.as_str()).collect();
     for template in templates(all).iter().filter(|_| !classes.is_empty()) {
         let name = template.spec.get("priorityClassName");
         let known =

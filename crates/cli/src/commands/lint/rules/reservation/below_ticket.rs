@@ -1,4 +1,4 @@
-use super::{rooms, seekers};
+use super::{reserving_objects, seekers};
 use crate::commands::lint::rules::prelude::*;
 use rollcall_core::reservation::names::HIGHEST_PRIORITY;
 use rollcall_sim::cluster::PRIORITY_CLASSES;
@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    let rooms = rooms(all);
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    let rooms = reserving_objects(all);
     for seeker in seekers(all, &rooms) {
         let class = seeker.template.spec.get("priorityClassName");
         let offers: Vec<_> = rooms.iter().filter(|room| room.serves(&seeker)).collect();
@@ -44,7 +44,7 @@ fn check(all: &Scene, found: &mut Findings) {
 fn priority(all: &Manifests, class: &str) -> Option<i64> {
     let value = |object: &Object| object.field("value").number();
     if class.is_empty() {
-        let defaults = all.of(Kind::PriorityClass).filter(|one| one.field("globalDefault").is_true());
+        let defaults = all.of_kind(Kind::PriorityClass).filter(|one| one.field("globalDefault").is_true());
         return Some(defaults.filter_map(value).min().unwrap_or(0));
     }
     let built_in = PRIORITY_CLASSES.iter().find(|(name, _)| *name == class).map(|(_, value)| *value);

@@ -1,7 +1,7 @@
 use super::gate_misspelt::misspelt;
-use super::{rooms, seekers};
+use super::{reserving_objects, seekers};
 use crate::commands::lint::rules::prelude::*;
-use rollcall_core::reservation::spec::Wanted;
+use rollcall_core::reservation::spec::RequestedTicket;
 
 pub const RULE: Rule = Rule {
     code: "RC608",
@@ -16,15 +16,15 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    let rooms = rooms(all);
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    let rooms = reserving_objects(all);
     for seeker in seekers(all, &rooms) {
         let object = seeker.template.object;
         // A live pod without the gate has been released already.
         let running = all.live && seeker.template.kind == Kind::Pod;
         let misspelt = seeker.template.gates().iter().any(misspelt);
         let held = seeker.is_held() || misspelt || gets_gate_at_admission(all, &object.namespace);
-        if held || running || matches!(seeker.wanted, Wanted::Unclear(_)) {
+        if held || running || matches!(seeker.wanted, RequestedTicket::Unclear(_)) {
             continue;
         }
         let whose = object.full_name();

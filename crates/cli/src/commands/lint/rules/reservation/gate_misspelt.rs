@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates(all) {
         for gate in template.gates().iter().filter(|gate| misspelt(gate)) {
             found.at(gate, format!("no controller removes this gate; the ticket gate is {TICKET_GATE}"));

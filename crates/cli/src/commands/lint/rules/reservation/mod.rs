@@ -19,14 +19,14 @@ use crate::commands::lint::view::schedule::{Firing, firing};
 use rollcall_api::reservation::{OrderObject, TicketObject};
 use rollcall_core::labels::Labels;
 use rollcall_core::reservation::names;
-use rollcall_core::reservation::spec::{OrderSpec, Places, TicketSpec, Wanted};
+use rollcall_core::reservation::spec::{OrderSpec, Places, RequestedTicket, TicketSpec};
 use rollcall_core::reservation::wanted::{ANNOTATIONS, wanted};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::sync::Arc;
 
 /// A valid object that reserves capacity: an Order, or a Ticket created by a user.
-struct Room<'a> {
+struct ReservingObject<'a> {
     object: &'a Object,
     /// `None` for a Ticket.
     order: Option<Arc<OrderSpec>>,
@@ -37,20 +37,26 @@ struct Room<'a> {
     labels: Labels,
 }
 
-fn rooms<'a>(all: &'a Manifests) -> Vec<Room<'a>> {
+fn reserving_objects<'a>(all: &'a Manifests) -> Vec<ReservingObject<'a>> {
     let order = |object: &'a Object| {
         let order = read::<OrderObject>(object)?.facts().spec.ok()?;
         let labels = object.field("spec.template.metadata.labels").entries();
         let labels = labels.iter().map(|(key, value)| (*key, value.text())).collect();
-        Some(Room { object, ticket: order.template.spec.clone(), order: Some(order), node: None, labels })
+        Some(ReservingObject {
+            object,
+            ticket: order.template.spec.clone(),
+            order: Some(order),
+            node: None,
+            labels,
+        })
     };
     let ticket = |object: &'a Object| {
         let ticket = read::<TicketObject>(object)?.facts();
         let (spec, node, labels) = (ticket.spec.ok()?, ticket.node, ticket.labels);
-        Some(Room { object, ticket: spec, order: None, node, labels })
+        Some(ReservingObject { object, ticket: spec, order: None, node, labels })
     };
-    let orders = all.of(Kind::Order).filter_map(order);
-    orders.chain(all.of(Kind::Ticket).filter_map(ticket)).collect()
+    let orders = all.of_kind(Kind::Order).filter_map(order);
+    orders.chain(all.of_kind(Kind::Ticket).filter_map(ticket)).collect()
 }
 
 /// Parses an object like the watch does, but only its name, labels and spec.
@@ -59,7 +65,7 @@ fn read<T: DeserializeOwned>(object: &Object) -> Option<T> {
     serde_json::from_value(json!({ "metadata": metadata, "spec": object.value["spec"] })).ok()
 }
 
-impl<'a> Room<'a> {
+impl<'a> ReservingObject<'a> {
     /// The spec of its tickets.
     fn ticket_field(&self) -> Field<'a> {
         ticket_field(self.object)
@@ -77,15 +83,15 @@ impl<'a> Room<'a> {
         let is_order = self.order.is_some();
         *namespace == seeker.template.object.namespace
             && match &seeker.wanted {
-                Wanted::Any => self.selects(&seeker.template.labels),
+                RequestedTicket::Any => self.selects(&seeker.template.labels),
                 // Names of an Order's tickets start with the name of the Order.
-                Wanted::Ticket(ticket) if is_order => {
+                RequestedTicket::Ticket(ticket) if is_order => {
                     ticket.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
                 }
-                Wanted::Ticket(ticket) => **ticket == **name,
-                Wanted::Label { key, value } => self.labels.get(key) == Some(value),
-                Wanted::Order(order) => is_order && **order == **name,
-                Wanted::Unclear(_) => false,
+                RequestedTicket::Ticket(ticket) => **ticket == **name,
+                RequestedTicket::Label { key, value } => self.labels.get(key) == Some(value),
+                RequestedTicket::Order(order) => is_order && **order == **name,
+                RequestedTicket::Unclear(_) => false,
             }
     }
 }
@@ -99,21 +105,22 @@ fn ticket_field(object: &Object) -> Field<'_> {
 
 /// A template whose pods need a ticket, with their ticket request.
 struct Seeker<'a> {
-    template: Template<'a>,
-    wanted: Wanted,
+    template: PodTemplate<'a>,
+    wanted: RequestedTicket,
 }
 
 /// Templates that have the ticket gate, request a ticket, or are selected by an Order.
-fn seekers<'a>(all: &'a Manifests, rooms: &[Room]) -> Vec<Seeker<'a>> {
-    let seeker = |template: Template<'a>| {
+fn seekers<'a>(all: &'a Manifests, rooms: &[ReservingObject]) -> Vec<Seeker<'a>> {
+    let seeker = |template: PodTemplate<'a>| {
         let annotations = template.metadata.get("annotations").value;
         let wanted = wanted(|key| annotations[key].as_str());
         Seeker { template, wanted }
     };
     let mut seekers: Vec<Seeker> = templates(all).into_iter().map(seeker).collect();
     seekers.retain(|seeker| {
-        let seeks =
-            seeker.wanted != Wanted::Any || seeker.is_held() || rooms.iter().any(|room| room.serves(seeker));
+        let seeks = seeker.wanted != RequestedTicket::Any
+            || seeker.is_held()
+            || rooms.iter().any(|room| room.serves(seeker));
         seeks && seeker.template.labels.get(names::GUARDIAN).is_none()
     });
     seekers

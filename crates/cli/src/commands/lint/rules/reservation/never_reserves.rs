@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for order in all.of(Kind::Order).filter(|order| never_comes(order)) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for order in all.of_kind(Kind::Order).filter(|order| never_comes(order)) {
         let schedule = order.field("spec.strategy.schedule");
         found.at(
             &schedule,

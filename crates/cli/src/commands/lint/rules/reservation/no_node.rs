@@ -1,4 +1,4 @@
-use super::{Room, rooms};
+use super::{ReservingObject, reserving_objects};
 use crate::commands::lint::rules::prelude::*;
 use crate::commands::lint::view::nodes::{Unmet, no_node, nodes};
 use rollcall_core::node::Node;
@@ -16,9 +16,9 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let nodes = nodes(all);
-    for room in rooms(all).iter().filter(|_| !nodes.is_empty()) {
+    for room in reserving_objects(all).iter().filter(|_| !nodes.is_empty()) {
         let (whose, placement) = (room.object.full_name(), &room.ticket.placement);
         let named = |node: &&Node| room.node.as_ref().is_none_or(|name| node.name == *name);
         let nodes: Vec<&Node> = nodes.iter().filter(named).collect();
@@ -27,7 +27,7 @@ fn check(all: &Scene, found: &mut Findings) {
             found.at(&field, format!("node {name}, which {whose} requires, is not found"));
             continue;
         }
-        if let Some(unmet) = Unmet::of(&room.ticket_field(), placement, &nodes) {
+        if let Some(unmet) = Unmet::find(&room.ticket_field(), placement, &nodes) {
             let no_node = match &room.node {
                 Some(name) => format!("no node named {name}"),
                 None => no_node(all).to_owned(),
@@ -57,7 +57,7 @@ fn check(all: &Scene, found: &mut Findings) {
 }
 
 /// The tolerations of a ticket, or its spec if it has none.
-fn tolerations<'a>(room: &Room<'a>) -> Field<'a> {
+fn tolerations<'a>(room: &ReservingObject<'a>) -> Field<'a> {
     let ticket = room.ticket_field();
     let field = ticket.get("tolerations");
     if field.is_missing() { ticket } else { field }

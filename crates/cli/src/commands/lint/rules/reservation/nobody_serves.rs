@@ -1,7 +1,7 @@
-use super::{rooms, seekers};
+use super::{reserving_objects, seekers};
 use crate::commands::lint::rules::prelude::*;
 use rollcall_api::names;
-use rollcall_core::reservation::spec::Wanted;
+use rollcall_core::reservation::spec::RequestedTicket;
 
 pub const RULE: Rule = Rule {
     code: "RC607",
@@ -15,8 +15,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    let rooms = rooms(all);
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    let rooms = reserving_objects(all);
     // An Order with an invalid spec may be the one that selects the pods.
     let unread = |object: &&Object| !rooms.iter().any(|room| std::ptr::eq(room.object, *object));
     for seeker in seekers(all, &rooms) {
@@ -25,7 +25,7 @@ fn check(all: &Scene, found: &mut Findings) {
         let served = rooms.iter().any(|room| room.serves(&seeker));
         let namespace = &seeker.template.object.namespace;
         let unsure = all.in_namespace(Kind::Order, namespace).any(|order| unread(&order));
-        if let Some(gate) = gate.filter(|_| seeker.wanted == Wanted::Any && !served && !unsure) {
+        if let Some(gate) = gate.filter(|_| seeker.wanted == RequestedTicket::Any && !served && !unsure) {
             let whose = seeker.template.object.full_name();
             found.at(
                 gate,

@@ -1,4 +1,4 @@
-use super::{Room, rooms};
+use super::{ReservingObject, reserving_objects};
 use crate::commands::lint::rules::prelude::*;
 use crate::commands::lint::view::schedule::Firing;
 use jiff::tz::TimeZone;
@@ -20,12 +20,12 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for Room { object, order, .. } in rooms(all) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for ReservingObject { object, order, .. } in reserving_objects(all) {
         let Some(order) = order.filter(|order| order.refresh != Refresh::Always) else { continue };
         let Strategy::Recurring(timetable) = &order.strategy else { continue };
         // UTC has no 23-hour days, so a daily schedule is not reported because of daylight saving time.
-        let fires = Firing::of(&timetable.schedule, &TimeZone::UTC);
+        let fires = Firing::from_schedule(&timetable.schedule, &TimeZone::UTC);
         let Firing::Every(Some(period)) = fires else { continue };
         let lasts = match order.duration() {
             None => "indefinitely".to_owned(),

@@ -1,7 +1,7 @@
-use super::{Room, rooms, seekers};
+use super::{ReservingObject, reserving_objects, seekers};
 use crate::commands::lint::rules::prelude::*;
 use crate::similar::suggestion;
-use rollcall_core::reservation::spec::Wanted;
+use rollcall_core::reservation::spec::RequestedTicket;
 
 pub const RULE: Rule = Rule {
     code: "RC606",
@@ -14,10 +14,10 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    let rooms = rooms(all);
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    let rooms = reserving_objects(all);
     // Objects with an invalid spec count as well.
-    let known = |kind: Kind| all.of(kind);
+    let known = |kind: Kind| all.of_kind(kind);
     if known(Kind::Order).chain(known(Kind::Ticket)).next().is_none() {
         return;
     }
@@ -25,16 +25,21 @@ fn check(all: &Scene, found: &mut Findings) {
         let namespace = &seeker.template.object.namespace;
         let there = |kind: Kind| all.in_namespace(kind, namespace).map(|object| object.name.as_str());
         let (what, named) = match &seeker.wanted {
-            Wanted::Order(name) if !there(Kind::Order).any(|order| order == &**name) => {
+            RequestedTicket::Order(name) if !there(Kind::Order).any(|order| order == &**name) => {
                 (format!("Order {name}"), suggestion(name, there(Kind::Order)))
             }
-            Wanted::Ticket(name) if !there(Kind::Ticket).any(|ticket| ticket == &**name) => {
+            RequestedTicket::Ticket(name) if !there(Kind::Ticket).any(|ticket| ticket == &**name) => {
                 (format!("ticket {name}"), suggestion(name, there(Kind::Ticket)))
             }
-            Wanted::Label { key, value } => (format!("ticket with the label {key}={value}"), String::new()),
-            Wanted::Order(_) | Wanted::Ticket(_) | Wanted::Any | Wanted::Unclear(_) => continue,
+            RequestedTicket::Label { key, value } => {
+                (format!("ticket with the label {key}={value}"), String::new())
+            }
+            RequestedTicket::Order(_)
+            | RequestedTicket::Ticket(_)
+            | RequestedTicket::Any
+            | RequestedTicket::Unclear(_) => continue,
         };
-        let served = |room: &Room| room.serves(&seeker);
+        let served = |room: &ReservingObject| room.serves(&seeker);
         if !rooms.iter().any(served) {
             found.at(&seeker.place(), format!("{what} not found in namespace {namespace}{named}"));
         }

@@ -1,7 +1,7 @@
 use super::seekers;
 use crate::commands::lint::rules::prelude::*;
 use rollcall_core::reservation::names;
-use rollcall_core::reservation::spec::Wanted;
+use rollcall_core::reservation::spec::RequestedTicket;
 
 pub const RULE: Rule = Rule {
     code: "RC609",
@@ -15,9 +15,9 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for seeker in seekers(all, &[]) {
-        let Wanted::Unclear(why) = &seeker.wanted else { continue };
+        let RequestedTicket::Unclear(why) = &seeker.wanted else { continue };
         let annotations = seeker.template.metadata.get("annotations");
         let request = annotations.get(names::TICKET_REQUEST);
         let place = if request.text().is_empty() { annotations.get(names::REQUIRED) } else { request };

@@ -1,9 +1,9 @@
-use super::{Room, Seeker, rooms, seekers};
+use super::{ReservingObject, Seeker, reserving_objects, seekers};
 use crate::commands::lint::rules::prelude::*;
 use crate::commands::lint::view::nodes::nodes;
 use rollcall_core::node::{Node, Placement, is_part_of};
 use rollcall_core::reservation::eligible::{Fit, fit};
-use rollcall_core::reservation::spec::{OrderSpec, Places, Strategy, Wanted};
+use rollcall_core::reservation::spec::{OrderSpec, Places, RequestedTicket, Strategy};
 
 pub const RULE: Rule = Rule {
     code: "RC605",
@@ -17,11 +17,11 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    let rooms = rooms(all);
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    let rooms = reserving_objects(all);
     let seekers = seekers(all, &rooms);
     let nodes = nodes(all);
-    let mut orders: Vec<(&Room, &OrderSpec)> = rooms
+    let mut orders: Vec<(&ReservingObject, &OrderSpec)> = rooms
         .iter()
         .filter_map(|room| Some((room, room.order.as_deref()?)))
         .filter(|(_, order)| order.places == Places::EachNode && order.selector.is_some() && !order.paused)
@@ -50,8 +50,8 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-fn served_by_both(seeker: &Seeker, one: &Room, other: &Room) -> bool {
-    seeker.wanted == Wanted::Any && one.serves(seeker) && other.serves(seeker)
+fn served_by_both(seeker: &Seeker, one: &ReservingObject, other: &ReservingObject) -> bool {
+    seeker.wanted == RequestedTicket::Any && one.serves(seeker) && other.serves(seeker)
 }
 
 /// Whether two Orders reserve at the same time: different schedules do not count as the same time.

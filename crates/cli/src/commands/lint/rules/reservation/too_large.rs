@@ -1,4 +1,4 @@
-use super::{rooms, seekers};
+use super::{reserving_objects, seekers};
 use crate::commands::lint::rules::prelude::*;
 use rollcall_api::watch::PodObject;
 use rollcall_core::reservation::spec::{Resources, lacking};
@@ -17,8 +17,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    let rooms = rooms(all);
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    let rooms = reserving_objects(all);
     for seeker in seekers(all, &rooms) {
         let mut offers = rooms.iter().filter(|room| room.serves(&seeker)).peekable();
         let Some(first) = offers.peek().copied() else { continue };
@@ -38,7 +38,7 @@ fn check(all: &Scene, found: &mut Findings) {
 }
 
 /// Total requests of a pod of this template, including requests that the API server derives from limits.
-fn requested(template: &Template) -> Option<Resources> {
+fn requested(template: &PodTemplate) -> Option<Resources> {
     let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template.spec.value });
     if defaults::undecodable(Kind::Pod, &pod).is_some() {
         return None;

@@ -20,7 +20,7 @@ struct Edge {
     group: usize,
 }
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
     if claims.sequences.len() < 2 {
         return;
@@ -58,7 +58,7 @@ fn edges(all: &Manifests, claims: &Claims) -> BTreeMap<usize, Vec<Edge>> {
     };
     // A group that times out and continues, or needs no ready pods, cannot block others indefinitely.
     let lets_pass = |group: &Group| {
-        group.min_ready.of(u32::MAX) == 0
+        group.min_ready.required(u32::MAX) == 0
             || group.timeout.is_some() && group.on_timeout == OnTimeout::Continue
     };
     let mut edges: BTreeMap<usize, Vec<Edge>> = BTreeMap::new();

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
     for (number, sequence) in claims.sequences.iter().enumerate() {
         for (place, template) in claims.templates.iter().enumerate() {

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for (sequence, position, template) in all.claims().each() {
         let group = &sequence.spec.groups[position];
         let held =

@@ -16,7 +16,7 @@ pub const RULE: Rule = Rule {
 /// Minimum Jaro-Winkler similarity of a name and its misspelling.
 const ALIKE: f64 = 0.9;
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
     let managed = |gate: &str| claims.sequences.iter().any(|sequence| *sequence.spec.gate == *gate);
     for (sequence, _, template) in claims.each() {

@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for object in all.of(Kind::PodSequence) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for object in all.of_kind(Kind::PodSequence) {
         let read =
             parse_spec(&object.value["spec"]).map_err(|invalid| (invalid.field.clone(), invalid.to_string()));
         let understood = read.and_then(|spec| {

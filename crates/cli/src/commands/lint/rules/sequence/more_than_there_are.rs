@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
     for (number, sequence) in claims.sequences.iter().enumerate() {
         for (position, group) in sequence.spec.groups.iter().enumerate() {
@@ -21,7 +21,7 @@ fn check(all: &Scene, found: &mut Findings) {
                 continue;
             }
             // The size of a DaemonSet depends on the number of nodes.
-            let Some(there) = members.map(Template::size).sum::<Option<i64>>() else { continue };
+            let Some(there) = members.map(PodTemplate::size).sum::<Option<i64>>() else { continue };
             let field = sequence.group_field(position);
             let wanted = match group.min_ready {
                 MinReady::Count(count) => Some(("minReady", i64::from(count))),

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
     for sequence in &claims.sequences {
         let namespace = &*sequence.spec.pod_namespace;
@@ -38,7 +38,7 @@ fn check(all: &Scene, found: &mut Findings) {
 }
 
 /// Returns the predictable pod names of a template; for a large StatefulSet only the first ones.
-fn names(template: &Template) -> Vec<String> {
+fn names(template: &PodTemplate) -> Vec<String> {
     const SHOWN: i64 = 10;
     match template.kind {
         Kind::Pod => vec![template.object.name.clone()],

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for (sequence, position, template) in all.claims().each() {
         if sequence.spec.groups[position].until == Until::Succeeded && !template.ends() {
             found.at(

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
     for (number, sequence) in claims.sequences.iter().enumerate() {
         if sequence.spec.scope != Scope::Node {
@@ -38,7 +38,7 @@ fn check(all: &Scene, found: &mut Findings) {
     }
 }
 
-fn is_on_a_node(template: &Template) -> bool {
+fn is_on_a_node(template: &PodTemplate) -> bool {
     let selector = template.spec.get("nodeSelector").get(rollcall_core::node::HOSTNAME);
     template.kind == Kind::DaemonSet
         || !template.spec.get("nodeName").is_missing()

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for sequence in &all.claims().sequences {
         let (own, pods) = (sequence.object.namespace.as_str(), &*sequence.spec.pod_namespace);
         let allowed = |namespace: &str, annotation: &str| {

@@ -17,7 +17,7 @@ pub const RULE: Rule = Rule {
 /// The default of `progressDeadlineSeconds`.
 const USUAL: i64 = 600;
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
     for (number, position, place) in &claims.claims {
         let (sequence, template) = (&claims.sequences[*number], &claims.templates[*place]);

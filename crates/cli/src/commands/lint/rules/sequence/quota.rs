@@ -13,9 +13,9 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
-    for quota in all.of(Kind::ResourceQuota) {
+    for quota in all.of_kind(Kind::ResourceQuota) {
         let held = claims.each().any(|(sequence, position, template)| {
             template.object.namespace == quota.namespace && !sequence.spec.groups[position].after.is_empty()
         });
@@ -54,7 +54,7 @@ fn shown(nanos: i128) -> String {
 }
 
 /// Returns the usage of all pods of a template, in billionths; 0 for a DaemonSet, whose pod count is unknown.
-fn used(template: &Template, resource: &str) -> i128 {
+fn used(template: &PodTemplate, resource: &str) -> i128 {
     let size = i128::from(template.size().unwrap_or_default().max(0));
     if ["pods", "count/pods"].contains(&resource) {
         return size * 1_000_000_000;

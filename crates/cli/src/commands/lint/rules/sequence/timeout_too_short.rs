@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for (sequence, position, template) in all.claims().each() {
         let group = &sequence.spec.groups[position];
         let (Some(timeout), Until::Ready) = (group.timeout, group.until.resolve(template.ends())) else {
@@ -36,7 +36,7 @@ fn check(all: &Scene, found: &mut Findings) {
 }
 
 /// Returns the least number of seconds until all pods of a workload are ready.
-pub fn least_seconds(template: &Template) -> i64 {
+pub fn least_seconds(template: &PodTemplate) -> i64 {
     let one = template.earliest_ready();
     let parallel = template.object.field("spec.podManagementPolicy").text() == "Parallel";
     match template.kind {

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates(all) {
         let Some(size) = template.size().filter(|size| *size > 0) else { continue };
         for budget in budgets_of(all, &template) {

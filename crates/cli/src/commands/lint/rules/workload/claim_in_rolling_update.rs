@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates_of(all, Kind::Deployment) {
         let strategy = template.object.field("spec.strategy");
         let no_surge = strategy.down("rollingUpdate.maxSurge").number() == Some(0);

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let taint = json!({ "key": NEW, "value": "", "effect": "NoSchedule" });
     for template in templates(all) {
         let selected = template.spec.get("nodeSelector").get(NEW);

@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for cron_job in all.of(Kind::CronJob) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for cron_job in all.of_kind(Kind::CronJob) {
         let schedule = cron_job.field("spec.schedule");
         if matches!(firing(&schedule, &cron_job.field("spec.timeZone")), Firing::Never) {
             found.at(

@@ -13,8 +13,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for cron_job in all.of(Kind::CronJob) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for cron_job in all.of_kind(Kind::CronJob) {
         if !cron_job.field("spec.concurrencyPolicy").is_missing() {
             continue;
         }

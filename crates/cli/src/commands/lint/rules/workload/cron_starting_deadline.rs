@@ -14,8 +14,8 @@ pub const RULE: Rule = Rule {
 /// Seconds between two checks of the CronJob controller.
 const LOOKS_EVERY: i64 = 10;
 
-fn check(all: &Scene, found: &mut Findings) {
-    for cron_job in all.of(Kind::CronJob) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for cron_job in all.of_kind(Kind::CronJob) {
         let deadline = cron_job.field("spec.startingDeadlineSeconds");
         if let Some(seconds) = deadline.number().filter(|seconds| *seconds < LOOKS_EVERY) {
             found.at(

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates_of(all, Kind::CronJob) {
         if !template.object.field("spec.timeZone").is_missing() {
             continue;

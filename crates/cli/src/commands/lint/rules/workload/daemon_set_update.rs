@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for set in all.of(Kind::DaemonSet) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for set in all.of_kind(Kind::DaemonSet) {
         let strategy = set.field("spec.updateStrategy");
         let rolling = strategy.get("rollingUpdate");
         let said = ["maxUnavailable", "maxSurge"].iter().any(|field| !rolling.get(field).is_missing());

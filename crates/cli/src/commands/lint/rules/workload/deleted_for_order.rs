@@ -14,7 +14,7 @@ pub const RULE: Rule = Rule {
 
 const KINDS: [&str; 4] = ["statefulset", "statefulsets", "sts", "statefulset.apps"];
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates(all) {
         for container in template.all_containers() {
             let mut places = vec![container.get("command"), container.get("args")];

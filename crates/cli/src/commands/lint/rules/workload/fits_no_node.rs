@@ -15,12 +15,12 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let nodes = nodes(all);
     let nodes: Vec<&Node> = nodes.iter().collect();
     for template in templates(all).iter().filter(|_| !nodes.is_empty()) {
         let placement = placement_of(template.spec.value);
-        if let Some(unmet) = Unmet::of(&template.spec, &placement, &nodes) {
+        if let Some(unmet) = Unmet::find(&template.spec, &placement, &nodes) {
             found.at_key(&unmet.field, format!("{} {}", no_node(all), unmet.text));
             continue;
         }

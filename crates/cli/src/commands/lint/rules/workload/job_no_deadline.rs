@@ -13,12 +13,12 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     let claims = all.claims();
-    let gated = |template: &Template| {
+    let gated = |template: &PodTemplate| {
         let ours = |gate: &Field| gate.text() == gates::SEQUENCE;
         let claimed =
-            |(_, _, claimed): (&Sequence, usize, &Template)| std::ptr::eq(claimed.object, template.object);
+            |(_, _, claimed): (&Sequence, usize, &PodTemplate)| std::ptr::eq(claimed.object, template.object);
         template.gates().iter().any(ours) || claims.each().any(claimed)
     };
     for template in templates(all) {

@@ -11,7 +11,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates(all).iter().filter(|template| template.job().is_some()) {
         let pod = template.spec.down("resources.requests");
         for container in template.containers() {

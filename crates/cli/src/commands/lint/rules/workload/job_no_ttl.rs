@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates_of(all, Kind::Job) {
         if template.object.field("spec.ttlSecondsAfterFinished").is_missing() {
             found.about(

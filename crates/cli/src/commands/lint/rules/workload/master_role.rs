@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
 const OLD: &str = "node-role.kubernetes.io/master";
 pub const NEW: &str = "node-role.kubernetes.io/control-plane";
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates(all) {
         let selected = template.spec.get("nodeSelector").get(OLD);
         if !selected.is_missing() {
@@ -39,7 +39,7 @@ fn check(all: &Scene, found: &mut Findings) {
 }
 
 /// Label keys that the required node affinity of a template names with `In` or `Exists`.
-pub fn affinity_keys<'a>(template: &Template<'a>) -> Vec<Field<'a>> {
+pub fn affinity_keys<'a>(template: &PodTemplate<'a>) -> Vec<Field<'a>> {
     let required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms";
     let terms = template.spec.down(required).items();
     let expressions = terms.iter().flat_map(|term| term.get("matchExpressions").items());

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates_of(all, Kind::StatefulSet) {
         let set = template.object;
         let size = template.size().unwrap_or(1);
@@ -28,7 +28,7 @@ fn check(all: &Scene, found: &mut Findings) {
 }
 
 /// PodDisruptionBudgets that select the pods of a workload.
-pub fn budgets_of<'a>(all: &'a Manifests, template: &'a Template) -> impl Iterator<Item = &'a Object> {
+pub fn budgets_of<'a>(all: &'a Manifests, template: &'a PodTemplate) -> impl Iterator<Item = &'a Object> {
     let labels = template.metadata.get("labels").value;
     all.in_namespace(Kind::PodDisruptionBudget, &template.object.namespace)
         .filter(move |budget| selects(budget.field("spec.selector").value, labels))

@@ -15,7 +15,7 @@ pub const RULE: Rule = Rule {
 /// Image names of such systems, without registry and tag.
 const VOTERS: [&str; 8] = ["etcd", "zookeeper", "consul", "vault", "nats", "mongo", "mongodb", "rabbitmq"];
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates_of(all, Kind::StatefulSet) {
         let size = template.size().unwrap_or(1);
         let votes = |container: &Field| {

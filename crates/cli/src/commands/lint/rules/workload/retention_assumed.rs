@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for set in all.of(Kind::StatefulSet) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for set in all.of_kind(Kind::StatefulSet) {
         let claims = set.field("spec.volumeClaimTemplates");
         if !claims.items().is_empty() && set.field("spec.persistentVolumeClaimRetentionPolicy").is_missing() {
             found.at_key(

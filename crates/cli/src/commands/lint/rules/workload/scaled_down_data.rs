@@ -11,8 +11,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for set in all.of(Kind::StatefulSet) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for set in all.of_kind(Kind::StatefulSet) {
         let policy = set.field("spec.persistentVolumeClaimRetentionPolicy.whenScaled");
         if policy.text() == "Delete" && !set.field("spec.volumeClaimTemplates").items().is_empty() {
             found.at(&policy, format!("scaling down StatefulSet {} deletes the data of its pods", set.name));

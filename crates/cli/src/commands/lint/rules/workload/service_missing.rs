@@ -13,8 +13,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for set in all.of(Kind::StatefulSet) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for set in all.of_kind(Kind::StatefulSet) {
         let name = set.field("spec.serviceName");
         if name.text().is_empty() || governing_service(all, set).is_some() {
             continue;

@@ -12,8 +12,8 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
-    for set in all.of(Kind::StatefulSet) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
+    for set in all.of_kind(Kind::StatefulSet) {
         let Some(service) = governing_service(all, set) else { continue };
         if service.field("spec.clusterIP").text() != "None" {
             let name = &service.name;

@@ -12,7 +12,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates_of(all, Kind::StatefulSet) {
         let Some(service) = governing_service(all, template.object) else { continue };
         let selector = service.field("spec.selector");

@@ -13,7 +13,7 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for template in templates_of(all, Kind::Deployment) {
         let size = template.size().unwrap_or(1);
         for (claim, place) in claims_of_one_node(all, &template) {
@@ -31,7 +31,7 @@ fn check(all: &Scene, found: &mut Findings) {
 }
 
 /// Claims of a template that only one node can attach at a time, each with the field that names it.
-pub fn claims_of_one_node<'a>(all: &Manifests, template: &Template<'a>) -> Vec<(&'a str, Field<'a>)> {
+pub fn claims_of_one_node<'a>(all: &Manifests, template: &PodTemplate<'a>) -> Vec<(&'a str, Field<'a>)> {
     let volumes = template.spec.get("volumes").items();
     let named = volumes.iter().map(|volume| volume.down("persistentVolumeClaim.claimName"));
     let exclusive = |claim: &str| {

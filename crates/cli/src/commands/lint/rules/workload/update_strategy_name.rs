@@ -11,13 +11,13 @@ pub const RULE: Rule = Rule {
     check,
 };
 
-fn check(all: &Scene, found: &mut Findings) {
+fn check(all: &ManifestFacts, found: &mut Findings) {
     for (kind, right, wrong) in [
         (Kind::Deployment, "strategy", "updateStrategy"),
         (Kind::StatefulSet, "updateStrategy", "strategy"),
         (Kind::DaemonSet, "updateStrategy", "strategy"),
     ] {
-        for object in all.of(kind) {
+        for object in all.of_kind(kind) {
             let field = object.spec().get(wrong);
             if !field.is_missing() {
                 let name = kind.info().name;

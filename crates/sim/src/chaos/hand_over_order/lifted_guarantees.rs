@@ -1,11 +1,11 @@
 //! Guarantees that do not hold in a run.
 
 use crate::chaos::fault::{Fault, Place};
-use crate::chaos::plan::Plan;
+use crate::chaos::plan::FaultPlan;
 
 /// The faults of a run, as far as they lift guarantees.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Excuses {
+pub struct LiftedGuarantees {
     /// Two controllers act, and each may decide before it sees the other's writes.
     pub two_act: bool,
     /// Decisions may be based on an old view, or be carried out long afterwards.
@@ -19,10 +19,10 @@ pub struct Excuses {
     pub writes_fail: bool,
 }
 
-impl Excuses {
-    pub fn of(plan: &Plan) -> Excuses {
+impl LiftedGuarantees {
+    pub fn from_plan(plan: &FaultPlan) -> LiftedGuarantees {
         let any = |faults: &[Fault]| faults.iter().any(|fault| plan.has(*fault));
-        Excuses {
+        LiftedGuarantees {
             two_act: any(&[Fault::TwoLeaders, Fault::Pause]),
             late: any(&[
                 Fault::SlowCommit,

@@ -2,7 +2,8 @@
 
 use super::Guardian;
 use super::{
-    Excuses, Pod, ReservationOrder, SURELY_FREE, Ticket, broken, cpu_of_pod, gates, own_node, owner, text,
+    AVAILABLE_AFTER, HandOverOrder, HandOverPod, LiftedGuarantees, Ticket, broken, cpu_of_pod, gates,
+    own_node, owner, text,
 };
 use crate::chaos::history::Violation;
 use crate::chaos::world::reservation::place_of;
@@ -12,7 +13,7 @@ use rollcall_api::names;
 use rollcall_core::reservation::names as known;
 use serde_json::Value;
 
-impl ReservationOrder {
+impl HandOverOrder {
     /// Checks a change of a claiming pod by a controller.
     pub fn wrote_pod(&mut self, before: &Value, change: &Change) -> Vec<Violation> {
         let (pod, name) = (&change.object, &change.key.name);
@@ -56,7 +57,7 @@ impl ReservationOrder {
         &'a self,
         pod: &'a str,
         node: &'a str,
-    ) -> impl Iterator<Item = (&'a Ticket, &'a Pod)> {
+    ) -> impl Iterator<Item = (&'a Ticket, &'a HandOverPod)> {
         let here = move |ticket: &&'a Ticket| ticket.there && ticket.node.as_deref() == Some(node);
         self.tickets.values().filter(here).filter_map(move |ticket| {
             let claimer = ticket.claimer.as_deref().filter(|claimer| *claimer != pod)?;
@@ -89,7 +90,7 @@ impl ReservationOrder {
     }
 
     fn is_excused(&self) -> bool {
-        self.excuses.two_act || self.excuses.late
+        self.lifted_guarantees.two_act || self.lifted_guarantees.late
     }
 
     /// Whether a pod has ever claimed capacity on a node, optionally with the given ticket.
@@ -112,14 +113,16 @@ impl ReservationOrder {
             let own = self.tickets.get(&guardian.ticket);
             own.is_some_and(|own| own.there && &*own.key.name == ticket && own.claimer.is_some())
         };
-        if self.guardians.values().any(|guardian| of_ticket(&guardian)) && !self.excuses.two_act {
+        if self.guardians.values().any(|guardian| of_ticket(&guardian)) && !self.lifted_guarantees.two_act {
             return wrong("the guardian still exists");
         }
         // Each of two controllers may have given the pod a ticket, and nominated it for another node.
-        if text(&pod["status"]["nominatedNodeName"]).as_ref() != Some(&node) && !self.excuses.two_act {
+        if text(&pod["status"]["nominatedNodeName"]).as_ref() != Some(&node)
+            && !self.lifted_guarantees.two_act
+        {
             return wrong("it is not nominated for the ticket's node");
         }
-        let twice = |(other, claimer): &(&Ticket, &Pod)| {
+        let twice = |(other, claimer): &(&Ticket, &HandOverPod)| {
             claimer.nominated == other.node && claimer.nominated.is_some() && self.has_guardian(other)
         };
         match self.claims_beside(pod.uid(), &node).find(twice).filter(|_| !self.is_excused()) {
@@ -132,7 +135,7 @@ impl ReservationOrder {
 
     /// Checks the release of a pod without a ticket.
     fn was_let_go(&self, change: &Change) -> Vec<Violation> {
-        let Excuses { two_act, late, clocks_are_wrong, unanswered, .. } = self.excuses;
+        let LiftedGuarantees { two_act, late, clocks_are_wrong, unanswered, .. } = self.lifted_guarantees;
         if two_act || late || clocks_are_wrong || unanswered {
             return Vec::new();
         }
@@ -152,7 +155,7 @@ impl ReservationOrder {
                 "crowd" => ticket.key.name == *name,
                 _ => ticket.pinned.is_none() && of_order,
             };
-            let free = ticket.reserved_since.is_some_and(|since| since + SURELY_FREE <= change.at);
+            let free = ticket.reserved_since.is_some_and(|since| since + AVAILABLE_AFTER <= change.at);
             ticket.there && free && for_it && ticket.cpu >= cpu_of_pod(pod)
         };
         match self.tickets.values().find(is_free) {
@@ -206,7 +209,7 @@ impl ReservationOrder {
             |ticket: &&Ticket| matches!(&*ticket.phase, "Pending" | "Reserved") || ticket.is_handed_over;
         let mut there = self.tickets.values().filter(|ticket| ticket.there && ticket.slot == slot);
         // A controller with a silent watch cannot know what another controller has created.
-        let unknowable = self.excuses.two_act && self.excuses.late;
+        let unknowable = self.lifted_guarantees.two_act && self.lifted_guarantees.late;
         match there.find(wanted).filter(|_| !unknowable) {
             Some(other) => vec![broken(format!("ticket {name} duplicates {}", other.key.name))],
             None => Vec::new(),
@@ -221,7 +224,7 @@ impl ReservationOrder {
             return wrong("although it was not Reserved");
         }
         let others = |ticket: &&Ticket| ticket.there && ticket.claimer.as_deref() == Some(pod);
-        if let Some(other) = self.tickets.values().find(others).filter(|_| !self.excuses.two_act) {
+        if let Some(other) = self.tickets.values().find(others).filter(|_| !self.lifted_guarantees.two_act) {
             return wrong(&format!("although the same pod has claimed {}", other.key.name));
         }
         let Some(ticket) = self.tickets.get(change.object.uid()) else { return Vec::new() };

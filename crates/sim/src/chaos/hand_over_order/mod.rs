@@ -3,10 +3,10 @@
 
 mod claims;
 mod describe;
-mod excuses;
+mod lifted_guarantees;
 
 pub use describe::{describe_pod, describe_ticket};
-pub use excuses::Excuses;
+pub use lifted_guarantees::LiftedGuarantees;
 
 use super::history::Violation;
 use super::world::has_gate;
@@ -19,18 +19,18 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A ticket that has been unclaimed for this long was available to every pod that asked for it.
-const SURELY_FREE: SignedDuration = SignedDuration::from_secs(2);
+const AVAILABLE_AFTER: SignedDuration = SignedDuration::from_secs(2);
 /// A ticket and its guardian are deleted together. If the deletion of the ticket fails, it is retried within this time.
 const DELETED_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// Tickets, guardians and pods by uid, as committed so far.
 #[derive(Default)]
-pub struct ReservationOrder {
-    pub excuses: Excuses,
+pub struct HandOverOrder {
+    pub lifted_guarantees: LiftedGuarantees,
     tickets: BTreeMap<String, Ticket>,
     /// The existing guardians.
     guardians: BTreeMap<String, Guardian>,
-    pods: BTreeMap<String, Pod>,
+    pods: BTreeMap<String, HandOverPod>,
     /// Deletions of guardians without a reason so far. Their tickets must be deleted at the same time.
     unexplained: Vec<(Timestamp, String, String)>,
 }
@@ -65,7 +65,7 @@ struct Guardian {
     over: bool,
 }
 
-struct Pod {
+struct HandOverPod {
     there: bool,
     gates: usize,
     cpu: i64,
@@ -113,7 +113,7 @@ fn gates(pod: &Value) -> usize {
     pod["spec"]["schedulingGates"].as_array().map_or(0, Vec::len)
 }
 
-impl ReservationOrder {
+impl HandOverOrder {
     /// Records a change of a ticket by any author.
     pub fn ticket(&mut self, change: &Change) {
         let (object, status) = (&change.object, &change.object["status"]);
@@ -172,7 +172,7 @@ impl ReservationOrder {
             let had_gate = change.before.as_ref().is_some_and(|before| has_gate(before, names::TICKET_GATE));
             let taken = self.pods.get(&uid).is_some_and(|known| known.taken)
                 || change.author == Author::User && had_gate && !has_gate(pod, names::TICKET_GATE);
-            self.pods.insert(uid, Pod { there, gates, cpu, own_node, nominated, node, taken });
+            self.pods.insert(uid, HandOverPod { there, gates, cpu, own_node, nominated, node, taken });
             return found;
         }
         if change.deleted {
@@ -200,7 +200,8 @@ impl ReservationOrder {
     fn second_in_slot(&self, uid: &str) -> Option<Violation> {
         let slot = |guardian: &Guardian| {
             let ticket = self.tickets.get(&guardian.ticket)?;
-            let late = ticket.claimer.is_some() && (self.excuses.late || self.excuses.two_act);
+            let late =
+                ticket.claimer.is_some() && (self.lifted_guarantees.late || self.lifted_guarantees.two_act);
             (ticket.there && !guardian.over && !late).then_some(&ticket.slot)
         };
         let one = self.guardians.get(uid)?;
@@ -212,7 +213,7 @@ impl ReservationOrder {
 
     fn unexplained_before(&mut self, now: Timestamp) -> Vec<Violation> {
         let mut found = Vec::new();
-        let Excuses { tickets_absent, writes_fail, .. } = self.excuses;
+        let LiftedGuarantees { tickets_absent, writes_fail, .. } = self.lifted_guarantees;
         let patience = if writes_fail { DELETED_AGAIN } else { SignedDuration::ZERO };
         self.unexplained.retain(|(at, name, ticket)| {
             let gone = self.tickets.get(ticket).is_none_or(|ticket| !ticket.there);
@@ -260,7 +261,7 @@ impl ReservationOrder {
             return wrong("S4", "has different requests than its ticket");
         }
         let keeps = ticket.there && matches!(&*ticket.phase, "Pending" | "Reserved");
-        if !keeps && !self.excuses.late && !self.excuses.two_act && ticket.there {
+        if !keeps && !self.lifted_guarantees.late && !self.lifted_guarantees.two_act && ticket.there {
             return wrong("S4", "was created for a ticket that reserves no capacity");
         }
         Vec::new()
@@ -271,11 +272,13 @@ impl ReservationOrder {
         let Some(guardian) = self.guardians.get(guardian) else { return false };
         let expired = ticket.phase == "Expired"
             || ticket.expires.is_some_and(|end| end <= now)
-            || ticket.expires.is_some() && self.excuses.clocks_are_wrong;
+            || ticket.expires.is_some() && self.lifted_guarantees.clocks_are_wrong;
         let handed_over = ticket.claimer.as_ref().is_some_and(|claimer| {
             let pod = self.pods.get(claimer).filter(|pod| pod.there);
             // Each of two controllers may have given the pod a ticket, and nominated it for another node.
-            pod.is_none_or(|pod| pod.nominated == guardian.node || pod.node.is_some() || self.excuses.two_act)
+            pod.is_none_or(|pod| {
+                pod.nominated == guardian.node || pod.node.is_some() || self.lifted_guarantees.two_act
+            })
         });
         !ticket.there || guardian.over || expired || handed_over
     }

@@ -2,7 +2,7 @@
 
 use super::super::Facts;
 use super::super::claim::{Choice, Obstacle, TICKET_WITHIN, candidates, check, choose};
-use super::super::hand_over::{Step, next_step};
+use super::super::hand_over::{HandOverStep, next_step};
 use super::super::index::{is_gated, ticket_target};
 use super::super::spec::{Request, Ticket};
 use super::ticket::obstacle_code;
@@ -17,7 +17,7 @@ use crate::{
 
 /// Explains a pod with the ticket gate. `None` for other pods, and if no Order and no ticket is known: they were not or could not
 /// be read.
-pub fn explain_claimer(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
+pub fn explain_claiming_pod(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
     let known = facts.reservations.orders().next().is_some() || facts.reservations.tickets().next().is_some();
     let request = pod.request.as_deref().filter(|_| is_gated(pod) && known)?;
     let (name, time) = (&pod.name, elapsed(pod.created, now));
@@ -88,7 +88,7 @@ pub(super) fn other_gates(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 /// Explains a pod that has claimed a ticket and has been released.
-pub fn explain_claimed(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
+pub fn explain_released_pod(facts: Facts<'_>, pod: &Pod, now: Timestamp) -> Option<Line> {
     let ticket = facts.reservations.claimed_by(pod.uid).filter(|_| !is_gated(pod))?;
     let claim = ticket.claim()?;
     let (name, room, time) = (&pod.name, &ticket.name, elapsed(claim.at, now));
@@ -136,26 +136,28 @@ pub(super) fn next_in_words(facts: Facts<'_>, pod: &Pod, ticket: &Ticket, now: T
     let node = ticket.record.node.as_deref().unwrap_or("its node");
     Some(match next_step(facts, ticket, now) {
         _ if pod.gates.len() > 1 => "another gate holds the pod".to_owned(),
-        Some(Step::AwaitTurn) => format!("waiting for earlier claims on {node}"),
-        Some(Step::AwaitForeign(other, _)) => {
+        Some(HandOverStep::AwaitTurn) => format!("waiting for earlier claims on {node}"),
+        Some(HandOverStep::AwaitForeign(other, _)) => {
             format!("waiting for pod {other}, which is nominated for {node}")
         }
-        Some(Step::Nominate) => format!("next, the pod is nominated for {node}"),
-        Some(Step::AwaitNominations) => {
+        Some(HandOverStep::Nominate) => format!("next, the pod is nominated for {node}"),
+        Some(HandOverStep::AwaitNominations) => {
             format!("nominated for {node}; waiting until the other claiming pods are nominated, too")
         }
-        Some(Step::ClearNomination) => {
+        Some(HandOverStep::ClearNomination) => {
             "deleting the guardian failed; next, the nomination is cleared, and the hand-over is retried"
                 .to_owned()
         }
-        Some(Step::DeleteGuardian(_)) => {
+        Some(HandOverStep::DeleteGuardian(_)) => {
             format!("nominated for {node}; next, the guardian is deleted")
         }
-        Some(Step::AwaitDeletions) => {
+        Some(HandOverStep::AwaitDeletions) => {
             format!(
                 "nominated for {node}; waiting until the guardians of all claims on this node are deleted"
             )
         }
-        Some(Step::RemoveGate) | None => "the guardian is deleted; next, the gate is removed".to_owned(),
+        Some(HandOverStep::RemoveGate) | None => {
+            "the guardian is deleted; next, the gate is removed".to_owned()
+        }
     })
 }

@@ -5,7 +5,7 @@
 
 use crate::{
     Uid,
-    cluster::Claim,
+    cluster::Membership,
     facts::{Owner, OwnerKind, Pod},
     labels::Labels,
     selector::Selector,
@@ -14,29 +14,29 @@ use crate::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-type Pair = (Arc<str>, Arc<str>);
+type RequiredLabel = (Arc<str>, Arc<str>);
 
 /// The internal label key for the group that a pod or template names in its annotation. The value is `<sequence>/<group>`, with
 /// the group counted from 0. The key is not a valid label key, so no selector can match it by accident.
 pub const MEMBERSHIP_KEY: &str = "podsequence.example.com/belongs to";
 
 #[derive(Debug, Default)]
-pub struct Claims {
-    namespaces: BTreeMap<Arc<str>, InNamespace>,
+pub struct MembershipIndex {
+    namespaces: BTreeMap<Arc<str>, NamespaceMemberships>,
     /// Namespaces to read again: a selector uses a label key that none used before, or the known state may be too old.
     to_read: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
-struct InNamespace {
-    by_name: BTreeMap<Arc<str>, Vec<Claim>>,
-    by_pair: BTreeMap<Pair, Vec<(Claim, Arc<Spec>)>>,
-    others: Vec<(Claim, Arc<Spec>)>,
-    by_workload: BTreeMap<WorkloadRef, Vec<Claim>>,
+struct NamespaceMemberships {
+    by_name: BTreeMap<Arc<str>, Vec<Membership>>,
+    by_pair: BTreeMap<RequiredLabel, Vec<(Membership, Arc<Spec>)>>,
+    others: Vec<(Membership, Arc<Spec>)>,
+    by_workload: BTreeMap<WorkloadRef, Vec<Membership>>,
     /// The label keys that selectors use, with the number of groups that use them.
     keys: BTreeMap<Arc<str>, u32>,
     /// By the annotation of a pod, which can name only groups with a selector, of sequences in the same namespace.
-    by_annotation: BTreeMap<Arc<str>, Claim>,
+    by_annotation: BTreeMap<Arc<str>, Membership>,
 }
 
 /// The value under [`MEMBERSHIP_KEY`] for a group.
@@ -44,19 +44,19 @@ pub fn membership_value(sequence: &str, group: usize) -> Arc<str> {
     format!("{sequence}/{group}").into()
 }
 
-impl Claims {
+impl MembershipIndex {
     pub fn insert(&mut self, sequence: Uid, spec: &Arc<Spec>, name_if_own_namespace: Option<&str>) {
         let here = self.namespaces.entry(spec.pod_namespace.clone()).or_default();
         for (group, Group { members, .. }) in spec.groups.iter().enumerate() {
-            let claim = Claim { sequence, group: group as u32 };
+            let membership = Membership { sequence, group: group as u32 };
             let selects = matches!(members, Members::Selector(_));
             if let Some(name) = name_if_own_namespace.filter(|_| selects) {
-                here.by_annotation.insert(membership_value(name, group), claim);
+                here.by_annotation.insert(membership_value(name, group), membership);
             }
             match members {
                 Members::Names(names) => {
                     for name in names {
-                        here.by_name.entry(name.clone()).or_default().push(claim);
+                        here.by_name.entry(name.clone()).or_default().push(membership);
                     }
                 }
                 Members::Selector(selector) => {
@@ -70,14 +70,14 @@ impl Claims {
                     match anchor(selector) {
                         Some(pairs) => {
                             for pair in pairs {
-                                here.by_pair.entry(pair).or_default().push((claim, spec.clone()));
+                                here.by_pair.entry(pair).or_default().push((membership, spec.clone()));
                             }
                         }
-                        None => here.others.push((claim, spec.clone())),
+                        None => here.others.push((membership, spec.clone())),
                     }
                 }
                 Members::Workload(workload) => {
-                    here.by_workload.entry(workload.clone()).or_default().push(claim);
+                    here.by_workload.entry(workload.clone()).or_default().push(membership);
                 }
                 Members::None => {}
             }
@@ -90,7 +90,9 @@ impl Claims {
             match members {
                 Members::Names(names) => {
                     for name in names {
-                        drop_claims(&mut here.by_name, name, |claim| claim.sequence != sequence);
+                        drop_memberships(&mut here.by_name, name, |membership| {
+                            membership.sequence != sequence
+                        });
                     }
                 }
                 Members::Selector(selector) => {
@@ -101,17 +103,21 @@ impl Claims {
                     }
                     here.keys.retain(|_, groups| *groups > 0);
                     for pair in anchor(selector).unwrap_or_default() {
-                        drop_claims(&mut here.by_pair, &pair, |(claim, _)| claim.sequence != sequence);
+                        drop_memberships(&mut here.by_pair, &pair, |(membership, _)| {
+                            membership.sequence != sequence
+                        });
                     }
                 }
                 Members::Workload(workload) => {
-                    drop_claims(&mut here.by_workload, workload, |claim| claim.sequence != sequence);
+                    drop_memberships(&mut here.by_workload, workload, |membership| {
+                        membership.sequence != sequence
+                    });
                 }
                 Members::None => {}
             }
         }
-        here.others.retain(|(claim, _)| claim.sequence != sequence);
-        here.by_annotation.retain(|_, claim| claim.sequence != sequence);
+        here.others.retain(|(membership, _)| membership.sequence != sequence);
+        here.by_annotation.retain(|_, membership| membership.sequence != sequence);
         if here.by_annotation.is_empty()
             && here.by_name.is_empty()
             && here.by_pair.is_empty()
@@ -124,14 +130,14 @@ impl Claims {
 
     /// The sequences that select pods in a namespace.
     pub fn sequences_in(&self, namespace: &str) -> BTreeSet<Uid> {
-        let Some(InNamespace { by_name, by_pair, others, by_workload, keys: _, by_annotation: _ }) =
+        let Some(NamespaceMemberships { by_name, by_pair, others, by_workload, keys: _, by_annotation: _ }) =
             self.namespaces.get(namespace)
         else {
             return BTreeSet::new();
         };
-        let by_selector = by_pair.values().flatten().chain(others).map(|(claim, _)| claim);
+        let by_selector = by_pair.values().flatten().chain(others).map(|(membership, _)| membership);
         let named = by_name.values().flatten().chain(by_workload.values().flatten());
-        named.chain(by_selector).map(|claim| claim.sequence).collect()
+        named.chain(by_selector).map(|membership| membership.sequence).collect()
     }
 
     /// The label keys that selectors use in a namespace. Watches may keep only these labels.
@@ -149,13 +155,13 @@ impl Claims {
         self.to_read.insert(namespace.clone());
     }
 
-    /// Whether a group names a workload in a namespace, so that claims depend on the owners of pods.
+    /// Whether a group names a workload in a namespace, so that memberships depend on the owners of pods.
     pub fn has_workloads(&self, namespace: &str) -> bool {
         self.namespaces.get(namespace).is_some_and(|here| !here.by_workload.is_empty())
     }
 
     /// The groups that name a workload.
-    pub fn on_workload(&self, owner: &Owner) -> &[Claim] {
+    pub fn on_workload(&self, owner: &Owner) -> &[Membership] {
         let Some(here) = self.namespaces.get(&owner.namespace) else { return &[] };
         if here.by_workload.is_empty() {
             return &[];
@@ -165,7 +171,7 @@ impl Claims {
     }
 
     /// The groups that name the Deployment or CronJob that a ReplicaSet or Job is named after: `web` for `web-7d9c5`.
-    pub fn on_namesake(&self, owner: &Owner) -> impl Iterator<Item = &Claim> {
+    pub fn on_namesake(&self, owner: &Owner) -> impl Iterator<Item = &Membership> {
         let here = self.namespaces.get(&owner.namespace).filter(|here| !here.by_workload.is_empty());
         let kind = match owner.kind {
             OwnerKind::ReplicaSet => Some(OwnerKind::Deployment),
@@ -177,50 +183,50 @@ impl Claims {
             | OwnerKind::Other => None,
         };
         let name = owner.name.rsplit_once('-').map(|(name, _)| name);
-        let claims = here
+        let memberships = here
             .zip(kind)
             .zip(name)
             .and_then(|((here, kind), name)| here.by_workload.get(&WorkloadRef { kind, name: name.into() }));
-        claims.into_iter().flatten()
+        memberships.into_iter().flatten()
     }
 
     /// The groups that select a pod by its name, labels or owners: sorted, without duplicates.
-    pub fn on_pod<'o>(&self, pod: &Pod, owners: impl Iterator<Item = &'o Owner>) -> Vec<Claim> {
+    pub fn on_pod<'o>(&self, pod: &Pod, owners: impl Iterator<Item = &'o Owner>) -> Vec<Membership> {
         let Some(here) = self.namespaces.get(&pod.namespace) else { return Vec::new() };
-        let mut claims = here.by_name.get(&pod.name).cloned().unwrap_or_default();
-        here.by_labels(&pod.labels, &mut claims);
+        let mut memberships = here.by_name.get(&pod.name).cloned().unwrap_or_default();
+        here.by_labels(&pod.labels, &mut memberships);
         if !here.by_workload.is_empty() {
-            owners.for_each(|owner| claims.extend(self.on_workload(owner)));
+            owners.for_each(|owner| memberships.extend(self.on_workload(owner)));
         }
-        claims.sort_unstable();
-        claims.dedup();
-        claims
+        memberships.sort_unstable();
+        memberships.dedup();
+        memberships
     }
 
     /// The groups that select a workload: by its name and, if it counts by itself, by the labels of its template. A run of a
     /// CronJob is also selected by the name of the CronJob.
-    pub fn on_owner(&self, owner: &Owner, parent: Option<&Owner>, counts_itself: bool) -> Vec<Claim> {
+    pub fn on_owner(&self, owner: &Owner, parent: Option<&Owner>, counts_itself: bool) -> Vec<Membership> {
         let Some(here) = self.namespaces.get(&owner.namespace) else { return Vec::new() };
-        let mut claims = self.on_workload(owner).to_vec();
+        let mut memberships = self.on_workload(owner).to_vec();
         if counts_itself {
-            here.by_labels(&owner.template_labels, &mut claims);
+            here.by_labels(&owner.template_labels, &mut memberships);
         }
         if let Some(cron_job) = parent.filter(|parent| parent.kind == OwnerKind::CronJob) {
-            claims.extend(self.on_workload(cron_job));
+            memberships.extend(self.on_workload(cron_job));
         }
-        claims.sort_unstable();
-        claims.dedup();
-        claims
+        memberships.sort_unstable();
+        memberships.dedup();
+        memberships
     }
 }
 
-impl InNamespace {
-    fn by_labels(&self, labels: &Labels, claims: &mut Vec<Claim>) {
-        claims.extend(labels.get(MEMBERSHIP_KEY).and_then(|word| self.by_annotation.get(word)));
+impl NamespaceMemberships {
+    fn by_labels(&self, labels: &Labels, memberships: &mut Vec<Membership>) {
+        memberships.extend(labels.get(MEMBERSHIP_KEY).and_then(|word| self.by_annotation.get(word)));
         let filed = labels.iter().filter_map(|pair| self.by_pair.get(pair)).flatten();
-        for (claim, spec) in filed.chain(&self.others) {
-            match &spec.groups[claim.group as usize].members {
-                Members::Selector(selector) if selector.matches(labels) => claims.push(*claim),
+        for (membership, spec) in filed.chain(&self.others) {
+            match &spec.groups[membership.group as usize].members {
+                Members::Selector(selector) if selector.matches(labels) => memberships.push(*membership),
                 Members::Selector(_) | Members::Names(_) | Members::Workload(_) | Members::None => {}
             }
         }
@@ -229,7 +235,7 @@ impl InNamespace {
 
 /// The label pairs that index a selector: those of the requirement with the fewest values. Among equals, the longest text wins,
 /// because it tends to be the most specific (`app.kubernetes.io/name=orders` before `tier=db`).
-fn anchor(selector: &Selector) -> Option<Vec<Pair>> {
+fn anchor(selector: &Selector) -> Option<Vec<RequiredLabel>> {
     let (key, values) = selector
         .equalities()
         .filter(|(_, values)| !values.is_empty())
@@ -237,10 +243,10 @@ fn anchor(selector: &Selector) -> Option<Vec<Pair>> {
     Some(values.iter().map(|value| (key.clone(), value.clone())).collect())
 }
 
-fn drop_claims<K: Ord, T>(filed: &mut BTreeMap<K, Vec<T>>, key: &K, keep: impl Fn(&T) -> bool) {
-    if let Some(claims) = filed.get_mut(key) {
-        claims.retain(keep);
-        if claims.is_empty() {
+fn drop_memberships<K: Ord, T>(filed: &mut BTreeMap<K, Vec<T>>, key: &K, keep: impl Fn(&T) -> bool) {
+    if let Some(memberships) = filed.get_mut(key) {
+        memberships.retain(keep);
+        if memberships.is_empty() {
             filed.remove(key);
         }
     }
