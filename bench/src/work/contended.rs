@@ -4,10 +4,11 @@
 use super::tickets::{clear, path};
 use crate::Arguments;
 use crate::controller::Mode;
-use crate::lab::{Lab, pods_path};
+use crate::lab::{Lab, NODES_PATH, pods_path};
 use crate::table::{Table, quantile};
 use anyhow::{Context, Result, bail};
 use futures::future::try_join_all;
+use jiff::Timestamp;
 use rollcall_testbed::{Capacity, Component, wait};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ async fn one_round(lab: &Lab, trouble: Trouble, tally: &mut Tally) -> Result<()>
     let nodes: Vec<String> = (0..sizes.len()).map(|number| format!("{namespace}-{number}")).collect();
     for (node, cpu) in nodes.iter().zip(sizes) {
         let capacity = Capacity { cpu: cpu.to_string(), ..Capacity::default() };
-        lab.cluster.add_node(node, &capacity).await?;
+        lab.create(NODES_PATH, rollcall_testbed::node(node, &capacity, Timestamp::now())).await?;
     }
     let mut controller = lab.controller(Mode::Full).await?;
     reserve(lab, &namespace, &nodes).await?;
@@ -134,10 +135,7 @@ async fn one_round(lab: &Lab, trouble: Trouble, tally: &mut Tally) -> Result<()>
     count(lab, &namespace, &nodes, foreign, tally).await?;
     drop(controller);
     clear(lab, &namespace).await?;
-    for node in &nodes {
-        lab.cluster.remove_node(node).await?;
-    }
-    Ok(())
+    lab.delete_all(NODES_PATH).await
 }
 
 async fn reserve(lab: &Lab, namespace: &str, nodes: &[String]) -> Result<()> {
